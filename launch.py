@@ -21,7 +21,8 @@ vocabulary.model) and a mode's own: these have their defaults unless set on the 
 Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a mistake
 of the user, explained in one line; 143 training, or a sweep of it, was signalled to stop (SIGTERM,
 SIGHUP, SIGUSR1, Ctrl-C) and has saved a checkpoint, so that the same command resumes it; 130
-interrupted by Ctrl-C: any other mode, or training before its first step; 1 any other failure.
+interrupted by Ctrl-C: any other mode (but serve ends with 0), or training before its first step; 1
+any other failure.
 """
 
 import gc
@@ -73,9 +74,10 @@ def main(arguments: list[str]) -> None:
     if without_help != arguments:
         print(__doc__.replace("MODES", modes_help()))
         if any(not a.startswith("--mode") for a in without_help):
-            from transformer.modes import config_help
-
-            print(f"The config of {' '.join(without_help)}\n\n{config_help.text(without_help)}")
+            explain = lambda arguments: parse(arguments)[2]
+            if registry.HELP:
+                explain = registry.load(registry.HELP["config"])
+            print(f"The config of {' '.join(without_help)}\n\n{explain(without_help)}")
         return
     mode, workdir, config = parse(arguments)
     startup.schedule_for_memory()

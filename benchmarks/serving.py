@@ -24,6 +24,7 @@ from pathlib import Path
 import ctranslate2
 import numpy as np
 import uvicorn
+from ml_collections import ConfigDict
 
 from benchmarks import decode
 from transformer.decoding.translator import Hypothesis
@@ -126,12 +127,12 @@ def serve(arguments: argparse.Namespace) -> None:
     if arguments.engine.startswith("this"):
         model = served.load(config, arguments.workdir, "model", ["model"])
     else:
-        model = theirs(arguments)
+        model = theirs(arguments, config.decode)
     app = application.application({"model": model}, options)
     uvicorn.run(app, port=arguments.port, log_level="warning", access_log=False)
 
 
-def theirs(arguments: argparse.Namespace) -> served.Served:
+def theirs(arguments: argparse.Namespace, decode: ConfigDict) -> served.Served:
     """CTranslate2's model."""
     run = translation.load(run_config.read_with_defaults(arguments.workdir), arguments.workdir)
     source, target = run.vocabulary
@@ -141,8 +142,9 @@ def theirs(arguments: argparse.Namespace) -> served.Served:
 
     def translate(lines: list[str], numbers: list[int], count: int) -> list[list[Hypothesis]]:
         tokens = source.processor.encode(lines, out_type=str)
-        options = {"beam_size": 4, "length_penalty": 0.6, "max_decoding_length": 250}
-        found = engine.translate_batch(tokens, max_batch_size=64, **options)
+        options = {"beam_size": decode.beam_width, "length_penalty": decode.length_alpha}
+        longest = max(map(len, tokens)) + decode.extra_length
+        found = engine.translate_batch(tokens, max_decoding_length=longest, **options)
         texts = target.processor.decode_pieces([result.hypotheses[0] for result in found])
         return [[Hypothesis(text, 0.0)] for text in texts]
 

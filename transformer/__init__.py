@@ -3,17 +3,22 @@
     model = transformer.load("runs/quickstart")
     model.translate("나는 사과를 좋아해")
 
-docs/python.md has more. What stands here is imported on use, as the modes of launch.py are.
+docs/python.md has more. What stands here is imported on use, as the modes of launch.py are;
+__init__.pyi has it for editors.
 """
 
-import importlib
 from typing import Any
+
+from transformer import registry
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    registry = importlib.import_module("transformer.registry")  # `from` would ask here for it
     if name in registry.LIBRARY:
         return registry.load(registry.LIBRARY[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return ["__doc__", "__version__", *registry.LIBRARY]

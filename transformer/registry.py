@@ -74,6 +74,11 @@ CORPORA = {
     "builtin": "transformer.tools.quickstart.corpus:corpus",
 }
 
+# {what --help explains: a function (arguments of the command line) -> text}
+HELP = {
+    "config": "transformer.tools.help.config_help:text",
+}
+
 # {a name in config.train.trackers: a function (run id or None, workdir, config) -> Tracker}
 TRACKERS = {
     "wandb": "transformer.tools.trackers.services:wandb",

@@ -63,7 +63,7 @@ class BatchDecoder:
         self.model = model
         self.method = method
         self._min_length, self._extra_length = min_length, extra_length
-        self._workers = compiled.Workers(workers)
+        self.workers = compiled.Workers(workers)
         options = {"penalty": length_penalty, "alpha": length_alpha}
         if method == "beam":
             self._num_beams, self._num_searches, self._num_returned = beam_width, 1, num_hypotheses
@@ -102,12 +102,16 @@ class BatchDecoder:
         # Queue of batches, the longest first: what is left for the last workers is short.
         longest = [max(len(part.source), len(part.prefix)) for part in asked]
         devices = layout.num_devices(params)
-        batches = self._divide(longest, self._workers.count if devices == 1 else 1, devices)
+        batches = self._divide(longest, self.workers.count if devices == 1 else 1, devices)
         numbered = [[asked[i].numbered(number) for i, number in batch] for batch in batches]
-        search = functools.partial(self._search_batch, params)
+
+        def search(batch: list[Part]) -> list[Hypotheses]:
+            with layout.launching(params):
+                return self._search_batch(params, batch)
+
         futures = []
         if devices == 1:
-            futures = [self._workers.pool.submit(search, batch) for batch in numbered]
+            futures = [self.workers.pool.submit(search, batch) for batch in numbered]
 
         def finish(report: Callable[[float], None]) -> list[Hypotheses]:
             results = (future.result() for future in futures)
@@ -194,7 +198,7 @@ class BatchDecoder:
         keys[: len(batch), : len(batch[0].random_key)] = [part.random_key for part in batch]
 
         source_BS, keys, bounds = layout.shard_rows((source_BS, keys, bounds), params)
-        with self._workers.compiling("start", source_BS.shape):
+        with self.workers.compiling("start", source_BS.shape):
             memory, state, rng_B = self._start(
                 params, source_BS, keys, source_length=memory_length, room=room
             )
@@ -213,7 +217,7 @@ class BatchDecoder:
         while True:
             until_active = parts.fewer_rows(len(rows), devices)
             shape = (memory_length, most_room, *state.tokens_BWT.shape)
-            with self._workers.compiling("advance", *shape):
+            with self.workers.compiling("advance", *shape):
                 state = self._advance(
                     params, memory, state, bounds, rng_B, until_active=until_active
                 )
@@ -240,7 +244,7 @@ class BatchDecoder:
                 remaining = np.argsort(~active, kind="stable")[:size]
             # Room is a power of two: enough for position t, the one to be written next.
             room = max(room, min(most_room, parts.next_room(t + 1, size // devices)))
-            with self._workers.compiling("resize", *shape, size, room):
+            with self.workers.compiling("resize", *shape, size, room):
                 resized = compiled.resize(
                     (memory, state, bounds, rng_B), remaining, model=self.model, room=room
                 )

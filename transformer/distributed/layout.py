@@ -218,7 +218,7 @@ def num_devices(params: Tree) -> int:
     return len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
 
 
-_LAUNCHING = threading.Lock()
+_LAUNCHING = threading.RLock()
 
 
 def launching(params: Tree) -> contextlib.AbstractContextManager:

@@ -38,8 +38,7 @@ def align(config: ConfigDict, workdir: Path) -> None:
     run = translation.load(config, workdir)
     # The weights are [L, B, H, T, S].
     layers, _, heads, _, _ = _cross_shape(run, config.architecture)
-    rules = {"layer": f"at least 0 and at most {layers}", "head": f"at least 0 and at most {heads}"}
-    check_values("attention", options, rules)
+    check_values("attention", options, rules(layers, heads))
     texts = lines.read(sys.stdin.buffer)
     sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
     saved = {}  # {'0/cross': array, ...}, what attention.npz gets
@@ -63,6 +62,11 @@ def align(config: ConfigDict, workdir: Path) -> None:
     np.savez_compressed(file, **saved)
     paths.write_file(workdir / "attention.npz", file.getvalue())
     logging.info("attention weights are in %s", workdir / "attention.npz")
+
+
+def rules(layers: int, heads: int) -> dict[str, str]:
+    """Returns what `config.attention` must be for a decoder of so many layers and heads."""
+    return {"layer": f"at least 0 and at most {layers}", "head": f"at least 0 and at most {heads}"}
 
 
 def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple[int, ...]:

@@ -66,5 +66,5 @@ def run(
             return step, saved, None
         result = evaluate.score_split(config, workdir, once=True, quiet=on_log is not None)
         tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
-        results.log_final(workdir, step, result, tracked)
+        results.log_final(workdir, step, result, tracked, on_log)
     return step, saved, result

@@ -9,6 +9,8 @@ import importlib.util
 import inspect
 import sys
 import traceback
+import types
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -55,18 +57,17 @@ def load_config(file: str) -> ConfigDict:
             f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py "
             "(the config.json of a trained run is read by its --workdir)"
         )
-    if str(HERE) not in sys.path:
-        sys.path.append(str(HERE))  # configs import each other
     # Not by config_flags, which would bury the config's own message under tracebacks.
     path = Path(spec.origin)
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-        if not callable(getattr(module, "get_config", None)):
-            raise ValueError(f"{path} has no function get_config() that returns the config")
-        if variant and not inspect.signature(module.get_config).parameters:
-            raise ValueError(f"{path} has no variants, found {variant!r}")
-        config = module.get_config(*filter(None, [variant]))
+        with _configs_importable():
+            spec.loader.exec_module(module)
+            if not callable(getattr(module, "get_config", None)):
+                raise ValueError(f"{path} has no function get_config() that returns the config")
+            if variant and not inspect.signature(module.get_config).parameters:
+                raise ValueError(f"{path} has no variants, found {variant!r}")
+            config = module.get_config(*filter(None, [variant]))
         if not isinstance(config, ConfigDict):
             kind = type(config).__name__
             raise ValueError(f"get_config() must return an ml_collections.ConfigDict, not a {kind}")
@@ -84,6 +85,26 @@ def find(name: str) -> ModuleSpec | None:
         spec = importlib.util.find_spec(name) if "." in name else None
         return spec if spec and spec.has_location else None
     return None
+
+
+@contextlib.contextmanager
+def _configs_importable() -> Iterator[None]:
+    """Within it, `from configs import ...` is of the folder beside launch.py.
+
+    An installed package has that folder within itself, and leaves the name to the user's own.
+    """
+    pop = lambda: {x: sys.modules.pop(x) for x in [*sys.modules] if f"{x}.".startswith("configs.")}
+    others = {}
+    if str(CONFIGS) not in getattr(sys.modules.get("configs"), "__path__", ()):
+        others = pop()
+        sys.modules["configs"] = types.ModuleType("configs")
+        sys.modules["configs"].__path__ = [str(CONFIGS)]
+    try:
+        yield
+    finally:
+        if HERE == PACKAGED:
+            pop()
+            sys.modules.update(others)
 
 
 def _explained(error: Exception, path: Path) -> str:

@@ -33,6 +33,8 @@ class Capitals:
         return [[Hypothesis(x.upper() + "!" * k, -k) for k in range(count)] for x in lines]
 
     def page(self, text, hypotheses):
+        if text == "draw":
+            assert self.go.wait(60)
         return f"<p>{text} {len(hypotheses)}"
 
 
@@ -66,7 +68,7 @@ class Service:
             answer = connection.getresponse()
             text = answer.read().decode()
             is_json = answer.headers["Content-Type"] == "application/json"
-            return answer.status, json.loads(text) if is_json else text
+            return answer.status, json.loads(text) if is_json and text else text
 
     def translations(self, text, **more):
         status, answer = self.ask(body={"text": text, **more})
@@ -92,8 +94,13 @@ def serving(**changes):
 
 @pytest.fixture(scope="module")
 def service():
-    with serving(timeout=30.0, max_lines=20, max_characters=200) as made:
+    with serving(timeout=30.0, max_lines=20, max_characters=200, max_line=150) as made:
         yield made
+
+
+def is_refused(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) != 0
 
 
 def until(holds):
@@ -125,32 +132,34 @@ def test_hypotheses_of_a_text_are_those_of_its_lines(service):
     }
 
 
-def test_a_stream_answers_each_line_as_soon_as_it_is_done(service):
+def streamed(service, *texts):
+    """Yields the objects of a stream, as they come."""
     with contextlib.closing(service.connect()) as connection:
-        # A batch has at most 64 lines, so that all that are asked at once would share one.
-        connection.request("POST", "/translate", json.dumps({"text": "wait"}), JSON)
-        until(lambda: "wait" in service.model.lines)
-        second = service.connect()
-        asked = {"text": ["a\nb", "c"], "stream": True}
-        second.request("POST", "/translate", json.dumps(asked), JSON)
-        lines = second.getresponse().read().decode().splitlines()
-        assert [json.loads(line) for line in lines] == [
-            {"text": 0, "line": 0, "translation": "A"},
-            {"text": 0, "line": 1, "translation": "B"},
-            {"text": 1, "line": 0, "translation": "C"},
+        body = json.dumps({"text": texts, "stream": True})
+        connection.request("POST", "/translate", body, JSON)
+        yield from map(json.loads, connection.getresponse())
+
+
+def test_a_stream_answers_each_line_as_soon_as_it_is_done():
+    with serving(batch_lines=1) as service:
+        lines = streamed(service, "a\nwait", "b")
+        assert next(lines) == {"text": 0, "line": 0, "translation": "A"}
+        service.model.go.set()
+        assert [*lines] == [
+            {"text": 0, "line": 1, "translation": "WAIT"},
+            {"text": 1, "line": 0, "translation": "B"},
         ]
-        service.model.go.set()
-        assert connection.getresponse().read()
 
 
-def test_a_stream_does_not_wait_for_its_end():
-    with serving(batch_lines=1) as service, contextlib.closing(service.connect()) as connection:
-        asked = {"text": ["a", "wait", "b"], "stream": True}
-        connection.request("POST", "/translate", json.dumps(asked), JSON)
-        answer = connection.getresponse()
-        assert json.loads(answer.readline())["translation"] == "A"
+def test_a_stream_ends_with_its_error(caplog):
+    with serving(batch_lines=1, timeout=0.5) as service:
+        first, last = streamed(service, "a", "bad", "c")
+        assert (first["translation"], last) == ("A", {"error": "ValueError: the log has more"})
+        assert "ValueError: bad" in caplog.text
+        first, last = streamed(service, "a", "wait", "c")
+        assert last == {"error": "not translated within 0.5 seconds"}
         service.model.go.set()
-        assert [json.loads(line)["translation"] for line in answer] == ["WAIT", "B"]
+        assert service.translations("b") == ["B"]
 
 
 @pytest.mark.parametrize(
@@ -166,8 +175,9 @@ def test_a_stream_does_not_wait_for_its_end():
         ({"text": "a", "num_hypotheses": 0}, 422, "greater than or equal to 1"),
         ({"text": ["a"] * 21}, 413, "more than 20 lines"),
         ({"text": "\n" * 20}, 413, "more than 20 lines"),
-        ({"text": "a" * 201}, 413, "more than 200 characters"),
-        ({"text": "a" * 9999}, 413, "longer than 3,424 bytes"),
+        ({"text": ["a" * 101] * 2}, 413, "more than 200 characters"),
+        ({"text": "a" * 151}, 413, "a line of more than 150 characters"),
+        ({"text": "a" * 9999}, 413, "longer than 3,664 bytes"),
         ({"text": "bad"}, 500, "ValueError"),
     ],
 )
@@ -186,6 +196,7 @@ def test_what_is_not_there_and_what_is_not_json(service):
 
 
 def test_health_description_and_page(service):
+    assert service.ask("HEAD", "/health")[0] == 200
     assert service.ask("GET", "/health") == (200, {"status": "ok", "models": ["a", "b"]})
     _, described = service.ask("GET", "/openapi.json")
     assert {"/translate", "/health", "/metrics"} == described["paths"].keys()
@@ -207,19 +218,36 @@ def test_metrics_count_requests_and_lines():
         assert service.metric("transformer_waiting_lines") == 0
 
 
-def test_a_request_waits_so_long_and_so_many_wait():
-    with serving(timeout=1.0, batch_lines=1, max_waiting=3) as service:
-        # Two workers are busy; the third request waits, and is given up.
+def test_a_request_is_given_up_after_the_timeout(caplog):
+    with serving(timeout=0.5, batch_lines=1) as service:
+        # Two lines are begun, by the two workers; the third waits.
         asked = {"text": ["wait", "wait", "late"]}
-        assert service.ask(body=asked) == (504, {"error": "not translated within 1 seconds"})
-        status, answer = service.ask(body={"text": ["a"] * 4})
-        assert (status, answer) == (503, {"error": "too many lines wait, try again"})
+        assert service.ask(body=asked) == (504, {"error": "not translated within 0.5 seconds"})
         service.model.go.set()
         assert service.translations("a") == ["A"]
         assert "late" not in service.model.lines
+    assert not caplog.records
 
 
-def test_what_a_lost_client_asked_is_not_translated():
+def test_so_many_lines_can_wait():
+    with serving(batch_lines=1, max_waiting=3) as service:
+        begun = service.connect()
+        begun.request("POST", "/translate", json.dumps({"text": ["wait"] * 2 + ["a"]}), JSON)
+        until(lambda: service.metric("transformer_waiting_lines") == 1)
+        full = (503, {"error": "too many lines wait, try again"})
+        assert service.ask(body={"text": ["b"] * 3}) == full
+        service.model.go.set()
+        assert json.loads(begun.getresponse().read())["translations"] == ["WAIT", "WAIT", "A"]
+        assert service.translations(["b"] * 3) == ["B", "B", "B"]
+
+
+def test_a_page_is_given_up_after_the_timeout():
+    with serving(timeout=0.5) as service:
+        assert service.ask("GET", "/?text=draw")[0] == 504
+        service.model.go.set()
+
+
+def test_lines_of_a_client_that_disconnected_are_dropped():
     with serving(batch_lines=1) as service:
         lost = service.connect()
         lost.request("POST", "/translate", json.dumps({"text": ["wait"] * 2 + ["late"]}), JSON)
@@ -231,12 +259,16 @@ def test_what_a_lost_client_asked_is_not_translated():
         assert "late" not in service.model.lines
 
 
-def test_a_body_that_does_not_come_is_not_waited_for():
-    with serving(timeout=0.3) as service, contextlib.closing(service.connect()) as connection:
+def test_a_body_that_comes_slowly_is_given_up():
+    with serving(timeout=0.5) as service, contextlib.closing(service.connect()) as connection:
         connection.putrequest("POST", "/translate")
         connection.putheader("Content-Type", "application/json")
         connection.putheader("Content-Length", "100")
         connection.endheaders(b'{"text"')
+        for _ in range(3):
+            time.sleep(0.2)
+            with contextlib.suppress(ConnectionError):
+                connection.send(b" ")
         assert connection.getresponse().status == 408
 
 
@@ -246,9 +278,6 @@ def test_what_has_begun_is_answered_before_the_end():
         connection.request("POST", "/translate", json.dumps({"text": ["wait", "b"]}), JSON)
         until(lambda: "wait" in service.model.lines)
         service.stop()
-        until(lambda: service.server.should_exit)
-        time.sleep(0.5)
-        with pytest.raises(ConnectionRefusedError):
-            service.translations("late")
+        until(lambda: is_refused(service.port))
         service.model.go.set()
         assert json.loads(connection.getresponse().read())["translations"] == ["WAIT", "B"]

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from transformer.tools.serve import batching
 from transformer.tools.serve.batching import Batcher
 
 
@@ -92,6 +93,15 @@ def test_who_came_with_others_waits_for_them(wait, batches):
         assert await asyncio.gather(*first, *batcher.submit(["b", "c", "d"])) == [*"ABCD"]
 
     assert len(run(scenario, wait=wait)) == batches
+
+
+def test_long_lines_fill_a_batch(monkeypatch):
+    monkeypatch.setattr(batching, "BATCH_CHARACTERS", 5)
+
+    async def scenario(batcher, recorder):
+        await asyncio.gather(*batcher.submit(["aaaaaaa", "bb", "bb", "bb", "c"]))
+
+    assert run(scenario) == [["aaaaaaa0"], ["bb1", "bb2", "bb3"], ["c4"]]
 
 
 def test_lines_that_nobody_waits_for_are_left_out():

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
-from transformer.errors import check_values
+from transformer.errors import UserError, check_values
 from transformer.families.images.image_files import open_image
 
 MODES = {1: "L", 3: "RGB"}  # Pillow's, by the number of channels
@@ -128,7 +128,12 @@ def decode(encoded: bytes, name: str, channels: int) -> Image.Image:
 
 
 def of_pixels(pixels: np.ndarray) -> Image.Image:
-    """Returns the image of uint8 [height, width, 1 or 3]."""
+    """Returns the image of uint8 [height, width, 1 or 3]; UserError for another array."""
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in MODES:
+        raise UserError(
+            "expected an image of uint8 [height, width, 1 or 3], found "
+            f"{pixels.dtype} {list(pixels.shape)}"
+        )
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 

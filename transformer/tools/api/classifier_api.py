@@ -9,9 +9,10 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.decoding import chunks
+from transformer.distributed import layout
 from transformer.tasks import trained
 from transformer.tasks.task import load_task
-from transformer.tools.api.loading import in_turn, like_input, several
+from transformer.tools.api.loading import like_input, several
 
 # One item: a text, the path of an image, two texts (a tuple), or an image.
 SINGLE = (str, Path, tuple, np.ndarray)
@@ -54,10 +55,11 @@ class Classifier:
             options = self.config.classify
             for chunk in chunks.divide(several(items, SINGLE), options.chunk_lines):
                 rows = [self._read(line(item), number) for number, item in enumerate(chunk, 1)]
-                for row in classify.probabilities(self.run, rows, options.batch_size):
-                    yield dict(zip(self.names, row.tolist(), strict=True))
+                with layout.launching(self.run.params):
+                    found = list(classify.probabilities(self.run, rows, options.batch_size))
+                yield from (dict(zip(self.names, row.tolist(), strict=True)) for row in found)
 
-        return in_turn(answers(), self.run.params)
+        return answers()
 
 
 def line(item: Any) -> Any:

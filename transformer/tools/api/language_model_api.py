@@ -8,10 +8,11 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from transformer.decoding import chunks
+from transformer.distributed import layout
 from transformer.errors import check_values
 from transformer.tasks import trained, vocabularies
 from transformer.tasks.task import check_positions
-from transformer.tools.api.loading import in_turn, like_input, several
+from transformer.tools.api.loading import changed, in_turn, like_input, several
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +41,14 @@ class LanguageModel:
         count = config.generate.num_samples
         sample = generate.sampler(config, self.run, self.vocabulary)
         size = max(1, config.generate.batch_size // count)
-        answers = (
-            texts if count > 1 else texts[0]
-            for batch in chunks.divide(self._prompts(several(prompts)), size)
-            for texts in generate.answered(sample, self.vocabulary, batch, count)
-        )
-        return like_input(prompts, in_turn(answers, self.run.params))
+
+        def answers() -> Iterator[str | list[str]]:
+            for batch in chunks.divide(self._prompts(several(prompts)), size):
+                with layout.launching(self.run.params):
+                    answered = generate.answered(sample, self.vocabulary, batch, count)
+                yield from (texts if count > 1 else texts[0] for texts in answered)
+
+        return like_input(prompts, answers())
 
     def stream(self, prompt: str, **options: Any) -> Iterator[str]:
         """Yields a prompt's continuation in pieces, each as soon as it is sampled."""
@@ -66,6 +69,6 @@ class LanguageModel:
         from transformer.families.language_model import continuations
 
         config = self.config.copy_and_resolve_references()
-        config.generate.update(options)
+        config.generate.update(changed("generate", config.generate, options))
         check_values("generate", config.generate, continuations.RULES)
         return config

@@ -2,15 +2,20 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ml_collections import ConfigDict
 
 from transformer import registry
 from transformer.distributed import layout
-from transformer.errors import UserError
+from transformer.errors import UserError, did_you_mean
 from transformer.modes import command_line, overrides
 from transformer.runtime import paths
+
+if TYPE_CHECKING:
+    from transformer.tools.api.classifier_api import Classifier
+    from transformer.tools.api.language_model_api import LanguageModel
+    from transformer.tools.api.translation_api import TranslationModel
 
 # {config.task: the class of its models}
 KINDS = {
@@ -21,7 +26,9 @@ KINDS = {
 }
 
 
-def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> Any:
+def load(
+    workdir: str | Path, changes: Mapping[str, Any] | None = None
+) -> "TranslationModel | LanguageModel | Classifier":
     """Returns a trained run's model: a TranslationModel, a LanguageModel or a Classifier.
 
     `changes` are keys of its config, such as {"decode.beam_width": 8, "evaluate.weights": "best"}.
@@ -47,6 +54,14 @@ def config(name: str, changes: Mapping[str, Any] | None = None) -> ConfigDict:
     return overrides.override(command_line.config_of_file(name, "train"), as_arguments(changes))
 
 
+def changed(section: str, options: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of config.SECTION with changes; UserError for a key that there is not."""
+    for key in changes:
+        if key not in options:
+            raise UserError(f"there is no key config.{section}.{key}{did_you_mean(key, options)}")
+    return {**options, **changes}
+
+
 def as_arguments(changes: Mapping[str, Any] | None) -> list[str]:
     """Returns {"train.num_steps": 9} as ["--config.train.num_steps=9"]."""
     return [f"--config.{key}={value}" for key, value in (changes or {}).items()]
@@ -65,7 +80,7 @@ def several(inputs: Any, single: type | tuple[type, ...] = str) -> Iterable:
 
 
 def in_turn(answers: Iterator, params: Any) -> Iterator:
-    """Yields the answers; on several devices each is computed while no other thread computes."""
+    """Yields answers that are computed on demand; on several devices, by one thread at a time."""
     answers, end = iter(answers), object()
     while True:
         with layout.launching(params):

@@ -1,17 +1,20 @@
 """Translates, scores and aligns from Python."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.decoding.translator import Hypothesis, Request, Translator
+from transformer.decoding.translator import Hypothesis, Request, Translator, check
+from transformer.distributed import layout
+from transformer.errors import UserError, check_values
 from transformer.modes import align, align_keys, score
 from transformer.tasks import attention_weights, translation
-from transformer.tools.api.loading import in_turn, like_input, several
+from transformer.tools.api.loading import changed, like_input, several
 
 Texts = str | Iterable[str]
 
@@ -25,17 +28,20 @@ class TranslationModel:
 
     config: ConfigDict
     run: translation.TrainedTranslator = dataclasses.field(repr=False)
-    _translators: dict = dataclasses.field(default_factory=dict, repr=False)
+    # A Translator for keys of config.decode; it has threads, so only the newest are kept.
+    _translator: Callable[..., Translator] = dataclasses.field(repr=False)
 
     @classmethod
     def of_run(cls, config: ConfigDict, folder: Path) -> "TranslationModel":
-        return cls(config, translation.load(config, folder))
+        run = translation.load(config, folder)
+        make = functools.partial(Translator, run.model, run.vocabulary)
+        return cls(config, run, functools.lru_cache(maxsize=8)(make))
 
     def translate(self, texts: Texts, **decode: Any) -> str | list[str] | Iterator[str]:
         """Translates a string to a string, a list to a list, a generator to a generator.
 
         `decode` are keys of config.decode: translate(text, beam_width=8, length_alpha=1.0). A
-        generator is read `chunk_lines` texts ahead.
+        generator is read `chunk_lines` texts ahead. UserError for a text of several lines.
         """
         answers = self._hypotheses(several(texts), decode)
         return like_input(texts, (hypotheses[0].text for hypotheses in answers))
@@ -52,9 +58,10 @@ class TranslationModel:
 
     def score(self, source: str, target: str, **decode: Any) -> score.Score:
         """Returns log P(target | source), its length in pieces, and the score of a hypothesis."""
-        options = ConfigDict({**self.config.decode, **decode})
-        scored = score.forced(self.run, [{"source": source, "target": target}], options)
-        return next(in_turn((x for _, x in scored), self.run.params))
+        options = ConfigDict(changed("decode", self.config.decode, decode))
+        with layout.launching(self.run.params):
+            [(_, found)] = score.forced(self.run, [{"source": source, "target": target}], options)
+        return found
 
     def attention(self, source: str, target: str) -> dict[str, np.ndarray]:
         """Returns the attention weights of a pair, and its pieces.
@@ -62,23 +69,28 @@ class TranslationModel:
         {'encoder': [L, H, S, S], 'decoder': [L, H, T, T], 'cross': [L, H, T, S], 'source': [S],
         'target': [T]}: row t of the decoder's belongs to the step that predicts target piece t.
         """
-        weights = (attention_weights.pair_weights(self.run, *pair) for pair in [(source, target)])
-        return next(in_turn(weights, self.run.params))
+        with layout.launching(self.run.params):
+            return attention_weights.pair_weights(self.run, source, target)
 
     def align(self, source: str, target: str, **attention: int) -> list[tuple[int, int]]:
         """Returns (source word, target word), from 0: where each target word attends to most.
 
         `attention` are `layer` and `head`, from 1; 0, the default, is the mean over all.
         """
-        options = ConfigDict({**align_keys.keys().attention, **attention})
+        options = ConfigDict(changed("attention", align_keys.keys().attention, attention))
         cross_LHTS = self.attention(source, target)["cross"]
+        check_values("attention", options, align.rules(*cross_LHTS.shape[:2]))
         return align.alignment(self.run.vocabulary, source, target, cross_LHTS, options)
 
     def _hypotheses(self, texts: Iterable[str], decode: dict) -> Iterator[list[Hypothesis]]:
-        options = tuple(sorted({**self.config.decode, **decode}.items()))
-        if options not in self._translators:
-            made = Translator(self.run.model, self.run.vocabulary, **dict(options))
-            self._translators.setdefault(options, made)
-        translator = self._translators[options]
-        answers = translator.hypotheses(self.run.params, map(Request, texts))
-        return in_turn(answers, self.run.params)
+        options = changed("decode", self.config.decode, decode)
+        check(options)  # before they are hashed
+        requests = (Request(line(text)) for text in texts)
+        return self._translator(**options).hypotheses(self.run.params, requests)
+
+
+def line(text: str) -> str:
+    """Returns a text of one line; UserError for another."""
+    if not isinstance(text, str) or "\n" in text:
+        raise UserError(f"expected a text of one line, found {text!r:.80}; see str.splitlines")
+    return text

@@ -1,9 +1,11 @@
 """The service over HTTP: what it is asked, how it answers, and its limits."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import itertools
 import json
+import logging
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -20,14 +22,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import transformer
 from transformer.decoding.translator import Hypothesis
-from transformer.errors import UserError, quantity
+from transformer.errors import quantity
 from transformer.tools.serve.batching import Batcher
 from transformer.tools.serve.served import Served
 
 BYTES_PER_CHARACTER = 12  # at most, in JSON: a character beyond U+FFFF is \uD83D\uDE00
 
 
-class Asked(BaseModel, extra="forbid"):
+class TranslateRequest(BaseModel, extra="forbid"):
     """What POST /translate is asked."""
 
     text: str | list[str] = Field(
@@ -46,7 +48,7 @@ class Translation(BaseModel):
     score: float
 
 
-class Answer(BaseModel):
+class TranslateAnswer(BaseModel):
     """What POST /translate answers, in the order of the texts."""
 
     translations: list[str]
@@ -93,13 +95,15 @@ class Guard:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         size, is_whole, status, start = 0, False, 500, time.perf_counter()
+        end = asyncio.get_running_loop().time() + self._timeout
 
         async def limited() -> Message:
             nonlocal size, is_whole
             if is_whole:  # what comes now is the client's end
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), self._timeout)
+                async with asyncio.timeout_at(end):
+                    message = await receive()
             except TimeoutError:
                 raise HTTPException(408, "the request's body did not arrive in time") from None
             size += len(message.get("body", b""))
@@ -108,13 +112,13 @@ class Guard:
                 raise HTTPException(413, f"the body is longer than {self._max_bytes:,} bytes")
             return message
 
-        async def seen(message: Message) -> None:
+        async def with_status(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
 
         try:
-            await self._app(scope, limited, seen)
+            await self._app(scope, limited, with_status)
         finally:
             path = getattr(scope.get("route"), "path", "other")
             self._metrics.requests.labels(path, status).inc()
@@ -142,13 +146,17 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # A thread for each batch at a time, and one for the page.
+        threads = 1 + sum(2 * model.workers for model in models.values())
+        executor = concurrent.futures.ThreadPoolExecutor(threads)
+        asyncio.get_running_loop().set_default_executor(executor)
         for name, model in models.items():
             for count in {1, model.num_hypotheses}:
                 batchers[name, count] = batcher(name, count)
         metrics.waiting.set_function(num_waiting)
         yield
-        for one in batchers.values():
-            one.close()
+        for each in batchers.values():
+            each.close()
 
     app = FastAPI(
         title="Translation",
@@ -159,7 +167,7 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
     )
     app.add_middleware(
         Guard,
-        max_bytes=BYTES_PER_CHARACTER * options.max_characters + 1024,
+        max_bytes=BYTES_PER_CHARACTER * (options.max_characters + options.max_lines) + 1024,
         timeout=options.timeout,
         metrics=metrics,
     )
@@ -173,11 +181,14 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
             raise HTTPException(404, f"no model {name!r}: expected {', '.join(models)}")
         if sum(map(len, lines)) > options.max_characters:
             raise HTTPException(413, f"more than {quantity(options.max_characters, 'character')}")
+        if max(map(len, lines), default=0) > options.max_line:
+            most = quantity(options.max_line, "character")
+            raise HTTPException(413, f"a line of more than {most}")
         if len(lines) > options.max_lines:
             raise HTTPException(413, f"more than {quantity(options.max_lines, 'line')}")
         if count > models[name].num_hypotheses:
-            most = models[name].num_hypotheses
-            raise HTTPException(422, f"num_hypotheses must be at most {most}, found {count}")
+            limit = models[name].num_hypotheses
+            raise HTTPException(422, f"num_hypotheses must be at most {limit}, found {count}")
         if num_waiting() + len(lines) > options.max_waiting:
             raise HTTPException(503, "too many lines wait, try again", {"Retry-After": "1"})
         key = (name, 1 if count == 1 else models[name].num_hypotheses)
@@ -185,10 +196,10 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
 
     errors = {code: {"model": Error} for code in (400, 404, 408, 413, 415, 422, 500, 503, 504)}
 
-    @app.post(
-        "/translate", response_model=Answer, response_model_exclude_none=True, responses=errors
-    )
-    async def translate(asked: Asked, request: Request) -> Any:
+    answer_model = {"response_model": TranslateAnswer, "response_model_exclude_none": True}
+
+    @app.post("/translate", responses=errors, **answer_model)
+    async def translate(asked: TranslateRequest, request: Request) -> Any:
         """Translates a text, or several."""
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         parts, count = [re.split("\r?\n", text) for text in texts], asked.num_hypotheses
@@ -202,53 +213,59 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
         answer = {"translations": [hypotheses[0]["text"] for hypotheses in several]}
         return answer | ({"hypotheses": several} if count > 1 else {})
 
+    @app.head("/health", include_in_schema=False)
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Says that the service answers, and by which models."""
         return {"status": "ok", "models": list(models)}
 
     @app.get("/metrics", response_class=Response)
-    async def numbers() -> Response:
+    async def metrics_text() -> Response:
         """Counts, times and sizes, for Prometheus."""
         text = prometheus_client.generate_latest(metrics.registry)
         return Response(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
-    looking = asyncio.Lock()  # one sentence at a time: looking is not what the service is for
+    page_lock = asyncio.Lock()  # one page at a time: drawing is not what the service is for
 
     @app.get("/", response_class=HTMLResponse, include_in_schema=False)
     async def page(request: Request, text: str = "", model: str = "") -> str:
         name, text = model or next(iter(models)), " ".join(text.split())
-        futures = submit(name, [text], models[name].num_hypotheses if name in models else 1)
-        [hypotheses] = await all_of(futures, request, options.timeout)
-        async with looking:
-            return await asyncio.to_thread(models[name].page, text, hypotheses)
+        count = models[name].num_hypotheses if name in models else 1
+        [hypotheses] = await all_of(submit(name, [text], count), request, options.timeout)
+        try:
+            async with asyncio.timeout(options.timeout), page_lock:
+                return await asyncio.to_thread(models[name].page, text, hypotheses)
+        except TimeoutError:
+            raise HTTPException(504, "too many pages are asked for, try again") from None
 
     app.exception_handler(HTTPException)(
-        lambda request, error: said(error.status_code, error.detail, error.headers)
+        lambda request, error: error_response(error.status_code, error.detail, error.headers)
     )
-    app.exception_handler(UserError)(lambda request, error: said(422, str(error)))
     app.exception_handler(RequestValidationError)(invalid)
-    app.exception_handler(Exception)(
-        lambda request, error: said(500, f"{type(error).__name__}: the log has more")
-    )
+    app.exception_handler(Exception)(lambda request, error: error_response(500, failure(error)))
     return app
 
 
 async def all_of(futures: list[asyncio.Future], request: Request, timeout: float) -> list[Any]:
     """Returns all answers; drops lines in no batch yet if the client leaves or waits long."""
+
+    async def collect() -> list[Any]:
+        return [await future for future in futures]
+
     await request.body()  # of a GET, too: what comes after it is the client's end
-    gone = asyncio.ensure_future(request.receive())
-    answers = asyncio.gather(*futures)
+    disconnected = asyncio.ensure_future(request.receive())
+    answers = asyncio.ensure_future(collect())
     try:
         first = asyncio.FIRST_COMPLETED
-        await asyncio.wait([answers, gone], timeout=timeout, return_when=first)
+        await asyncio.wait([answers, disconnected], timeout=timeout, return_when=first)
         if answers.done():
             return answers.result()
-        if gone.done():
+        if disconnected.done():
             raise HTTPException(499, "the client has gone")
         raise HTTPException(504, f"not translated within {timeout:g} seconds")
     finally:
-        gone.cancel()
+        disconnected.cancel()
+        answers.cancel()
         drop(futures)
 
 
@@ -258,14 +275,15 @@ async def streamed(
     """Yields a line of JSON for each answer, in order; one with "error" is the last."""
     try:
         for (text, line), future in zip(places, futures, strict=True):
-            try:
-                hypotheses = joined([await asyncio.wait_for(future, timeout)], count)
-            except Exception as error:
-                yield json.dumps({"error": str(error) or type(error).__name__}) + "\n"
-                raise
+            hypotheses = joined([await asyncio.wait_for(future, timeout)], count)
             answer = {"text": text, "line": line, "translation": hypotheses[0]["text"]}
             answer |= {"hypotheses": hypotheses} if count > 1 else {}
             yield json.dumps(answer, ensure_ascii=False) + "\n"
+    except TimeoutError:
+        yield json.dumps({"error": f"not translated within {timeout:g} seconds"}) + "\n"
+    except Exception as error:
+        logging.exception("a line of a stream failed")
+        yield json.dumps({"error": failure(error)}) + "\n"
     finally:
         drop(futures)
 
@@ -275,6 +293,11 @@ def drop(futures: list[asyncio.Future]) -> None:
     for future in futures:
         if not future.cancel() and not future.cancelled():
             future.exception()
+
+
+def failure(error: Exception) -> str:
+    """Returns what a client is told of an exception, whose text is for the log alone."""
+    return f"{type(error).__name__}: the log has more"
 
 
 def joined(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
@@ -288,7 +311,9 @@ def joined(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
     ]
 
 
-def said(status: int, error: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+def error_response(
+    status: int, error: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
     """Returns an answer that says why there is none."""
     return JSONResponse({"error": error}, status, headers)
 
@@ -297,10 +322,10 @@ def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
     """Returns an answer that names what is wrong in a request."""
     faults = error.errors()
     if "json" not in request.headers.get("content-type", ""):
-        return said(415, "expected the header Content-Type: application/json")
+        return error_response(415, "expected the header Content-Type: application/json")
     if faults[0]["type"] == "json_invalid":
-        return said(400, f"the body is not JSON: {faults[0]['ctx']['error']}")
+        return error_response(400, f"the body is not JSON: {faults[0]['ctx']['error']}")
     places = [".".join(map(str, fault["loc"][1:])) or "body" for fault in faults]
-    return said(
+    return error_response(
         422, "; ".join(f"{x}: {fault['msg']}" for x, fault in zip(places, faults, strict=True))
     )

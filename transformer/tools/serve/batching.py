@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+BATCH_CHARACTERS = 16_000
+
 
 class Line(NamedTuple):
     """A line of a request, and the future of its answer."""
@@ -21,8 +23,8 @@ class Batcher:
     While all workers are busy, lines gather. An idle one takes a line at once if it comes alone, as
     from a single client; otherwise it waits `wait` seconds for more, because clients that have just
     been answered may ask again. A batch of at most `batch_lines` takes a line of each request in
-    turn, so that a short request does not wait for the end of a long one. Made within an event
-    loop.
+    turn, so that a short request does not wait for the end of a long one, and no more lines once
+    these have BATCH_CHARACTERS. Made within an event loop.
     """
 
     def __init__(
@@ -71,14 +73,15 @@ class Batcher:
 
     def _take(self) -> list[Line]:
         """Takes the lines of a batch; those of requests A B B B and C, two of a batch: A C."""
-        batch = []
-        while self._requests and len(batch) < self._batch_lines:
+        batch, size = [], 0
+        while self._requests and len(batch) < self._batch_lines and size < BATCH_CHARACTERS:
             request = self._requests.popleft()
             line = request.popleft()
             if request:
                 self._requests.append(request)
             if not line.answer.done():
                 batch.append(line)
+                size += len(line.text)
         self._mark()
         return batch
 

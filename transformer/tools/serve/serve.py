@@ -1,7 +1,6 @@
 """--mode=serve: answers over HTTP until it is told to stop."""
 
 import logging
-import signal
 import socket
 from pathlib import Path
 
@@ -17,7 +16,8 @@ RULES = {
     "batch_wait": "at least 0 and below 60",
     "timeout": "above 0 and below 2^31",
     **dict.fromkeys(
-        ("batch_lines", "max_characters", "max_lines", "max_waiting"), "at least 1 and below 2^31"
+        ("batch_lines", "max_characters", "max_line", "max_lines", "max_waiting"),
+        "at least 1 and below 2^31",
     ),
 }
 
@@ -25,10 +25,16 @@ RULES = {
 def serve(config: ConfigDict, workdir: Path) -> None:
     """Serves the workdir's model, and those of `config.serve.also`, until SIGTERM or Ctrl-C.
 
-    Requests that have begun are answered before it ends; a second Ctrl-C ends at once.
+    Requests that have begun are answered before it ends, for at most `config.serve.timeout`
+    seconds; a second Ctrl-C ends at once.
     """
     options = config.serve
     check_values("serve", options, RULES)
+    if options.max_lines > options.max_waiting:
+        raise UserError(
+            f"config.serve.max_lines={options.max_lines} must be at most "
+            f"config.serve.max_waiting={options.max_waiting}"
+        )
     try:
         import uvicorn
 
@@ -49,7 +55,8 @@ def serve(config: ConfigDict, workdir: Path) -> None:
                 f"config.serve.also: {folder} was trained on the task {each.task!r}, expected "
                 "'translation'"
             )
-    listening = bound(options.host, options.port)  # before minutes of work: is the port free?
+    # Before minutes of work, because the port may be taken; clients wait until models are loaded.
+    listening = listen(options.host, options.port)
     with progress.waiting("compile"):
         models = {
             name: served.load(each, folder, name, names)
@@ -60,27 +67,28 @@ def serve(config: ConfigDict, workdir: Path) -> None:
             application.application(models, options),
             log_config=None,
             log_level="warning",
+            loop="asyncio",  # another one would take the signals from startup.watch_ctrl_c
             access_log=False,
             timeout_graceful_shutdown=int(options.timeout) + 1,
         )
     )
-    listening.listen()  # from here on a client is answered, if a moment later
     host, port = listening.getsockname()[:2]
+    host = f"[{host}]" if ":" in host else host
     logging.info("%s at http://%s:%d; Ctrl-C ends", ", ".join(names), host, port)
-    # uvicorn stops at a signal, and then raises it again, for the handler that was there before.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
+    # Its own method raises the signal again in the end, which would be the second Ctrl-C.
+    server.handle_exit = lambda *_: setattr(server, "should_exit", True)
     server.run(sockets=[listening])
-    logging.info("stopped: all requests that had begun were answered")
+    logging.info("stopped")
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """Returns a socket at an address; UserError if it cannot be had."""
+def listen(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens at an address; UserError if it cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", "") or error
         raise UserError(f"config.serve: cannot listen at {host}:{port}: {reason}") from error

@@ -11,6 +11,7 @@ def keys() -> ConfigDict:
     options.batch_wait = 0.005  # seconds that a line waits for others, if these come, too
     options.batch_lines = 64  # of a batch, at most
     options.max_characters = 100_000  # of a request
+    options.max_line = 5_000  # characters
     options.max_lines = 1_000  # of a request: its texts, each of which may have several
     options.max_waiting = 10_000  # lines of all requests; more are answered by 503
     options.timeout = 60.0  # seconds for a request, then 504; and for those begun, at the end

@@ -1,6 +1,5 @@
 """A trained model, as the service uses it."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -30,17 +29,16 @@ class Served(NamedTuple):
 def load(config: ConfigDict, folder: Path, name: str, names: list[str]) -> Served:
     """Loads a workdir's model, one of `names`, and compiles what a short line needs."""
     run, decode = translation.load(config, folder), config.decode
-    most = decode.beam_width if decode.method == "beam" else decode.num_samples
+    num_best = decode.beam_width if decode.method == "beam" else decode.num_samples
     # A line of which only the best is asked is searched as by --mode=translate.
     translators = {
         count: Translator(run.model, run.vocabulary, **{**decode, "num_hypotheses": count})
-        for count in {1, most}
+        for count in {1, num_best}
     }
 
     def translate(lines: list[str], numbers: list[int], count: int) -> list[list[Hypothesis]]:
-        with layout.launching(run.params):
-            requests = map(Request, lines)
-            return [*translators[count].hypotheses(run.params, requests, numbers=numbers)]
+        requests = map(Request, lines)
+        return [*translators[count].hypotheses(run.params, requests, numbers=numbers)]
 
     def page(text: str, hypotheses: Sequence[Hypothesis]) -> str:
         with layout.launching(run.params):
@@ -48,4 +46,5 @@ def load(config: ConfigDict, folder: Path, name: str, names: list[str]) -> Serve
 
     translate(["."], [0], 1)
     is_single = layout.num_devices(run.params) == 1
-    return Served(translate, page, most, (decode.workers or os.cpu_count()) if is_single else 1)
+    workers = translators[1].batch_decoder.workers.count if is_single else 1
+    return Served(translate, page, num_best, workers)

@@ -3,7 +3,7 @@
 import pytest
 
 from transformer import registry
-from transformer.modes import config_help
+from transformer.tools.help import config_help
 
 
 def paragraph(text, key):
