@@ -3,8 +3,8 @@
     model = transformer.load("runs/quickstart")
     model.translate("나는 사과를 좋아해")
 
-docs/python.md has more. What stands here is imported on use, as the modes of launch.py are;
-__init__.pyi has it for editors.
+docs/python.md has more. What stands here is imported on use, as the modes of launch.py are. For
+editors and type checkers: __init__.pyi, py.typed.
 """
 
 from typing import Any

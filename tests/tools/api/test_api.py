@@ -126,6 +126,9 @@ def test_a_classifier_of_images_reads_paths_and_arrays(trained, tmp_path):
     answers = [model.probabilities(x) for x in (image, tmp_path / "image.png")]
     assert answers[0] == answers[1]
     assert model.classify(str(tmp_path / "image.png")) in answers[0]
+    for other in (image / 255, image[:, :, 0]):
+        with pytest.raises(UserError, match="expected an image of uint8"):
+            model.classify(other)
 
 
 def test_training_gives_its_lines_stops_and_goes_on(tmp_path):
@@ -138,7 +141,8 @@ def test_training_gives_its_lines_stops_and_goes_on(tmp_path):
 
     before = [signal.getsignal(x) for x in (signal.SIGINT, signal.SIGTERM)]
     result = transformer.train(config, tmp_path / "run", on_log)
-    assert lines == [x for x in read(tmp_path / "run") if x["kind"] != "test"]
+    assert lines == read(tmp_path / "run")
+    assert lines[-1]["kind"] == "test"
     assert handlers == [before] * len(lines)
     assert transformer.train(config, other, should_stop=lambda: True) is None
     assert [x["step"] for x in read(other) if x["kind"] == "train"] == [1]
@@ -163,6 +167,11 @@ def test_a_config_is_that_of_the_command_line():
         (lambda run: transformer.load(run, {"model.d_model": 2}), "were trained with 32"),
         (lambda run: transformer.load(run, {"decode.beam_width": 0}).translate("a"), "at least 1"),
         (lambda run: transformer.config("wmt_bas"), "such as configs/wmt_base.py"),
+        (lambda run: transformer.load(run).translate("a", beams=2), "no key config.decode.beams"),
+        (lambda run: transformer.load(run).translate("a", beam_width=[2]), "beam_width must be"),
+        (lambda run: transformer.load(run).translate("a\nb"), "a text of one line, found 'a"),
+        (lambda run: transformer.load(run).score("a", "b", beams=2), "no key config.decode.beams"),
+        (lambda run: transformer.load(run).align("a", "b", layer=9), "config.attention.layer must"),
     ],
 )
 def test_mistakes_are_explained(workdir, load, message):
