@@ -3,6 +3,7 @@ README.md in Korean."""
 
 import json
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,11 @@ def test_keys_and_commands_that_do_not_parse_are_wrong(tmp_path, monkeypatch):
 def test_the_tables_of_table_1_are_those_of_its_results():
     kinds = json.loads(table1.RESULTS.read_text())["kinds"]
     assert table1.filled(PAGES["docs/table1.md"], kinds) == PAGES["docs/table1.md"]
+
+
+def test_a_beam_search_over_a_step_of_one_s_own(capsys):
+    _, _, text = PAGES["docs/forking.md"].partition("beam search over a step of your own")
+    block = re.search(r"(?:^    .*\n|^\n)+", text.partition("\n")[2], re.MULTILINE)[0]
+    exec(textwrap.dedent(block), {})
+    tokens, expected = capsys.readouterr().out, block.rpartition("# ")[2]
+    assert re.findall(r"[\d.]+", expected)[:6] == re.findall(r"\d+", tokens)[:6]
