@@ -125,7 +125,7 @@ def serve(arguments: argparse.Namespace) -> None:
     if arguments.engine.endswith("one by one"):
         options.update(batch_lines=1, batch_wait=0.0)
     if arguments.engine.startswith("this"):
-        model = served.load(config, arguments.workdir, "model", ["model"])
+        model = served.load(config, arguments.workdir, "model", ["model"], options)
     else:
         model = theirs(arguments, config.decode)
     app = application.application({"model": model}, options)

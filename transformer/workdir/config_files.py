@@ -54,8 +54,9 @@ def load_config(file: str) -> ConfigDict:
         known = [file.stem for file in CONFIGS.glob("[!_]*.py")]
         nearest = difflib.get_close_matches(Path(name).stem, known, 1) or ["parallel_text"]
         raise UserError(
-            f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py "
-            "(the config.json of a trained run is read by its --workdir)"
+            f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py, or "
+            f"a name in configs/, such as {nearest[0]} (the config.json of a trained run is read by "
+            "its --workdir)"
         )
     # Not by config_flags, which would bury the config's own message under tracebacks.
     path = Path(spec.origin)
@@ -94,11 +95,11 @@ def _configs_importable() -> Iterator[None]:
     An installed package has that folder within itself, and leaves the name to the user's own.
     """
     pop = lambda: {x: sys.modules.pop(x) for x in [*sys.modules] if f"{x}.".startswith("configs.")}
-    others = {}
-    if str(CONFIGS) not in getattr(sys.modules.get("configs"), "__path__", ()):
+    folder, others = str(HERE / "configs"), {}
+    if folder not in getattr(sys.modules.get("configs"), "__path__", ()):
         others = pop()
         sys.modules["configs"] = types.ModuleType("configs")
-        sys.modules["configs"].__path__ = [str(CONFIGS)]
+        sys.modules["configs"].__path__ = [folder]
     try:
         yield
     finally:

@@ -56,6 +56,8 @@ def test_translations_are_those_of_the_mode_in_the_shape_of_the_question(
     assert translator.translate(SENTENCES[2]) == expected[2]
     lazily = translator.translate(iter(SENTENCES), chunk_lines=1)
     assert [next(lazily), *lazily] == expected
+    assert translator.translate([f"{x}\r\n" for x in SENTENCES]) == expected  # as of a file
+    assert repr(translator) == f"TranslationModel(workdir={workdir!r})"
 
 
 def test_a_generator_is_answered_before_its_end(translator):
@@ -170,6 +172,11 @@ def test_a_config_is_that_of_the_command_line():
         (lambda run: transformer.load(run).translate("a", beams=2), "no key config.decode.beams"),
         (lambda run: transformer.load(run).translate("a", beam_width=[2]), "beam_width must be"),
         (lambda run: transformer.load(run).translate("a\nb"), "a text of one line, found 'a"),
+        (lambda run: transformer.load(run).translate(None), "expected one input, a list or a gen"),
+        (lambda run: transformer.load(run).translate([b"a"]), "expected a text, found b'a'"),
+        (lambda run: transformer.load(run).score(["a"], ["b"]), "expected a text, found ..a"),
+        (lambda run: transformer.train("quickstart", run), "a config, as of transformer.config"),
+        (lambda run: transformer.config("quickstart", ["a=1"]), "expected changes such as"),
         (lambda run: transformer.load(run).score("a", "b", beams=2), "no key config.decode.beams"),
         (lambda run: transformer.load(run).align("a", "b", layer=9), "config.attention.layer must"),
     ],

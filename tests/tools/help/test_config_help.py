@@ -3,7 +3,9 @@
 import pytest
 
 from transformer import registry
+from transformer.modes import overrides
 from transformer.tools.help import config_help
+from transformer.workdir.config_files import flatten
 
 
 def paragraph(text, key):
@@ -49,6 +51,19 @@ def test_keys_are_shown_with_value_default_and_comment():
     assert first.startswith("Most used\n  --config.data.directory=")
     titles = [group.partition("\n")[0] for group in groups]
     assert titles[:3] == ["config", "config.data", "config.decode"]
+
+
+@pytest.mark.parametrize("mode", [name for name, mode in registry.MODES.items() if mode.keys])
+def test_keys_of_a_mode_are_explained(mode, tiny_run):
+    arguments = {
+        "config": ["--config=parallel_text"],
+        "workdir": [f"--workdir={tiny_run.workdir}"],
+    }.get(registry.MODES[mode].start)
+    if not arguments or registry.MODES[mode].folder:
+        pytest.skip("it starts from several folders, or from another program's")
+    text = config_help.text([f"--mode={mode}", *arguments])
+    for key in flatten(overrides.mode_keys(mode)):
+        assert paragraph(text, key)[1], key
 
 
 @pytest.mark.parametrize("task", registry.TASKS)

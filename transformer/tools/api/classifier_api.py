@@ -26,10 +26,12 @@ class Classifier:
     [height, width, channels].
     """
 
-    config: ConfigDict
+    config: ConfigDict = dataclasses.field(repr=False)
     run: trained.Trained = dataclasses.field(repr=False)  # the Flax module and its params
     names: tuple[str, ...]  # of the classes
-    _read: Callable[[Any, int], dict[str, np.ndarray]]  # (item, number) -> the model's inputs
+    # (item, number) -> the model's inputs
+    _read: Callable[[Any, int], dict[str, np.ndarray]] = dataclasses.field(repr=False)
+    workdir: Path
 
     @classmethod
     def of_run(cls, config: ConfigDict, folder: Path) -> "Classifier":
@@ -37,7 +39,7 @@ class Classifier:
 
         names = class_names.read(folder, config.vocabulary.labels_fingerprint)
         read = load_task(config.task).reader(config, folder)
-        return cls(config, trained.load(config, folder), names, read)
+        return cls(config, trained.load(config, folder), names, read, folder)
 
     def classify(self, items: Any) -> str | list[str] | Iterator[str]:
         """Returns the class of one item; a list for a list, a generator for a generator."""

@@ -19,15 +19,16 @@ from transformer.tools.api.loading import changed, in_turn, like_input, several
 class LanguageModel:
     """A trained language model. Several threads may call it."""
 
-    config: ConfigDict
+    config: ConfigDict = dataclasses.field(repr=False)
     run: trained.Trained = dataclasses.field(repr=False)  # the Flax module and its params
-    vocabulary: Any
+    vocabulary: Any = dataclasses.field(repr=False)
+    workdir: Path
 
     @classmethod
     def of_run(cls, config: ConfigDict, folder: Path) -> "LanguageModel":
         run, context = trained.load(config, folder), config.data.context_length
         check_positions(run.model, context, f"config.data.context_length={context}")
-        return cls(config, run, vocabularies.read(folder, config))
+        return cls(config, run, vocabularies.read(folder, config), folder)
 
     def generate(self, prompts: str | Iterable[str], **options: Any) -> Any:
         """Continues a string by a string, a list by a list, a generator by a generator.

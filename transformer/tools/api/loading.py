@@ -13,9 +13,7 @@ from transformer.modes import command_line, overrides
 from transformer.runtime import paths
 
 if TYPE_CHECKING:
-    from transformer.tools.api.classifier_api import Classifier
-    from transformer.tools.api.language_model_api import LanguageModel
-    from transformer.tools.api.translation_api import TranslationModel
+    from transformer.tools.api import classifier_api, language_model_api, translation_api
 
 # {config.task: the class of its models}
 KINDS = {
@@ -28,7 +26,7 @@ KINDS = {
 
 def load(
     workdir: str | Path, changes: Mapping[str, Any] | None = None
-) -> "TranslationModel | LanguageModel | Classifier":
+) -> "translation_api.TranslationModel | language_model_api.LanguageModel | classifier_api.Classifier":
     """Returns a trained run's model: a TranslationModel, a LanguageModel or a Classifier.
 
     `changes` are keys of its config, such as {"decode.beam_width": 8, "evaluate.weights": "best"}.
@@ -64,6 +62,8 @@ def changed(section: str, options: Mapping[str, Any], changes: Mapping[str, Any]
 
 def as_arguments(changes: Mapping[str, Any] | None) -> list[str]:
     """Returns {"train.num_steps": 9} as ["--config.train.num_steps=9"]."""
+    if not isinstance(changes, Mapping | None):
+        raise UserError(f'expected changes such as {{"train.num_steps": 9}}, found {changes!r:.80}')
     return [f"--config.{key}={value}" for key, value in (changes or {}).items()]
 
 
@@ -75,8 +75,12 @@ def like_input(inputs: Any, answers: Iterator, single: type | tuple[type, ...] =
 
 
 def several(inputs: Any, single: type | tuple[type, ...] = str) -> Iterable:
-    """Returns one input as a list of it, and several as they are."""
-    return [inputs] if isinstance(inputs, single) else inputs
+    """Returns one input as a list of it, and several as they are; UserError for what is neither."""
+    if isinstance(inputs, single):
+        return [inputs]
+    if not isinstance(inputs, Iterable) or isinstance(inputs, bytes | Mapping):
+        raise UserError(f"expected one input, a list or a generator, found {inputs!r:.80}")
+    return inputs
 
 
 def in_turn(answers: Iterator, params: Any) -> Iterator:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from transformer.errors import UserError
 from transformer.modes import train as mode
 from transformer.runtime import paths
 
@@ -24,6 +25,8 @@ def train(
     is true, the run is saved and returns None: the same call goes on from there. UserError for a
     mistake in the config, RuntimeError if the last step could not be saved.
     """
+    if not isinstance(config, ConfigDict):
+        raise UserError(f"expected a config, as of transformer.config, found {config!r:.80}")
     signals = lambda: contextlib.nullcontext(should_stop)
     step, saved, result = mode.run(config, paths.path(str(workdir)), signals, on_log)
     if saved != step:

@@ -26,16 +26,19 @@ class TranslationModel:
     `config` is that of the run; `run` has the Flax module, its params and the vocabulary.
     """
 
-    config: ConfigDict
+    config: ConfigDict = dataclasses.field(repr=False)
     run: translation.TrainedTranslator = dataclasses.field(repr=False)
-    # A Translator for keys of config.decode; it has threads, so only the newest are kept.
-    _translator: Callable[..., Translator] = dataclasses.field(repr=False)
+    workdir: Path | None = None
 
     @classmethod
     def of_run(cls, config: ConfigDict, folder: Path) -> "TranslationModel":
-        run = translation.load(config, folder)
-        make = functools.partial(Translator, run.model, run.vocabulary)
-        return cls(config, run, functools.lru_cache(maxsize=8)(make))
+        return cls(config, translation.load(config, folder), folder)
+
+    @functools.cached_property
+    def _translator(self) -> Callable[..., Translator]:
+        """Returns a Translator for keys of config.decode; these have threads: few are kept."""
+        make = functools.partial(Translator, self.run.model, self.run.vocabulary)
+        return functools.lru_cache(maxsize=8)(make)
 
     def translate(self, texts: Texts, **decode: Any) -> str | list[str] | Iterator[str]:
         """Translates a string to a string, a list to a list, a generator to a generator.
@@ -60,8 +63,9 @@ class TranslationModel:
         """Returns log P(target | source), its length in pieces, and the score of a hypothesis."""
         options = ConfigDict(changed("decode", self.config.decode, decode))
         with layout.launching(self.run.params):
-            [(_, found)] = score.forced(self.run, [{"source": source, "target": target}], options)
-        return found
+            pair = {"source": line(source), "target": line(target)}
+            [(_, result)] = score.forced(self.run, [pair], options)
+        return result
 
     def attention(self, source: str, target: str) -> dict[str, np.ndarray]:
         """Returns the attention weights of a pair, and its pieces.
@@ -70,7 +74,7 @@ class TranslationModel:
         'target': [T]}: row t of the decoder's belongs to the step that predicts target piece t.
         """
         with layout.launching(self.run.params):
-            return attention_weights.pair_weights(self.run, source, target)
+            return attention_weights.pair_weights(self.run, line(source), line(target))
 
     def align(self, source: str, target: str, **attention: int) -> list[tuple[int, int]]:
         """Returns (source word, target word), from 0: where each target word attends to most.
@@ -90,7 +94,10 @@ class TranslationModel:
 
 
 def line(text: str) -> str:
-    """Returns a text of one line; UserError for another."""
-    if not isinstance(text, str) or "\n" in text:
+    """Returns a text of one line, without its line break; UserError for any other."""
+    if not isinstance(text, str):
+        raise UserError(f"expected a text, found {text!r:.80}")
+    text = text.removesuffix("\n").removesuffix("\r")
+    if "\n" in text:
         raise UserError(f"expected a text of one line, found {text!r:.80}; see str.splitlines")
     return text

@@ -11,7 +11,6 @@ def keys() -> ConfigDict:
     # A folder for a copy of the splits, of which train lacks the pairs that have one of the faults
     # in `drop` (docs/auditing.md lists all); it gets dropped.tsv, too. "": no copy.
     config.audit.clean = ""
-    config.audit.drop = (
-        "blank,misaligned,broken,tags,script,swapped,language,copied,length,duplicate,overlap"
-    )
+    faults = "blank,misaligned,broken,tags,script,swapped,language,copied,length,duplicate,overlap"
+    config.audit.drop = faults  # for which a pair is left out of the copy
     return config

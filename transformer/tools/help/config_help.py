@@ -1,11 +1,14 @@
 """--help of a config: each key with its value, and what the config files say of it."""
 
 import ast
+import inspect
 import re
 import textwrap
 from pathlib import Path
 
 from transformer.modes.command_line import parse
+from transformer.modes.overrides import mode_keys
+from transformer.registry import MODES, load
 from transformer.workdir import config_files
 from transformer.workdir.config_files import flatten
 
@@ -26,7 +29,7 @@ def text(arguments: list[str]) -> str:
     Comments are those of the --config, and of the configs that it imports: behind a key, or in
     lines of their own above it.
     """
-    _, _, config = parse(arguments)
+    mode, _, config = parse(arguments)
     # Not those of another architecture or optimizer than the config's.
     defaults = config_files.needed_keys(config, config_files.defaults_of(config, "the config"))
     about = {}
@@ -35,6 +38,10 @@ def text(arguments: list[str]) -> str:
         found = comments(source)
         # A key within braces, {"cell": "gru"}, is one of config.model.
         about |= found | {f"model.{key}": comment for key, comment in found.items()}
+    if MODES[mode].keys:  # written as `options.port = 8000  # ...`
+        [section] = mode_keys(mode)
+        source = inspect.getsource(inspect.getmodule(load(MODES[mode].keys)))
+        about |= comments(source.replace("options.", f"config.{section}."))
     values = {key: x for key, x in flatten(config).items() if not key.endswith("fingerprint")}
     groups = {"Most used": [key for key in FIRST if key in values]}
     for key in values:

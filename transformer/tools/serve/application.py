@@ -9,13 +9,14 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import prometheus_client
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from ml_collections import ConfigDict
+from prometheus_client import Counter, Gauge, Histogram
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,10 +30,14 @@ from transformer.tools.serve.served import Served
 BYTES_PER_CHARACTER = 12  # at most, in JSON: a character beyond U+FFFF is \uD83D\uDE00
 
 
-class TranslateRequest(BaseModel, extra="forbid"):
+# Checked up to the first that is none: a list may be as long as the body.
+Texts = Annotated[list[str], Field(fail_fast=True)]
+
+
+class TranslateRequest(BaseModel, extra="forbid", strict=True):
     """What POST /translate is asked."""
 
-    text: str | list[str] = Field(
+    text: str | Texts = Field(
         description="What to translate. Each line of a text is translated by itself.",
         examples=["나는 사과를 좋아해"],
     )
@@ -64,24 +69,21 @@ class Error(BaseModel):
 
 
 class Metrics:
-    """What /metrics says, in Prometheus's format."""
+    """What /metrics says, in Prometheus's format, and of this process."""
 
     def __init__(self):
-        registry = self.registry = prometheus_client.CollectorRegistry()
-        of, prefix = {"registry": registry}, "transformer"
-        self.requests = prometheus_client.Counter(
-            f"{prefix}_requests", "Requests answered", ["path", "status"], **of
+        self.registry = prometheus_client.CollectorRegistry()
+        prometheus_client.ProcessCollector(registry=self.registry)
+        metric = lambda kind, name, *args, **options: kind(
+            f"transformer_{name}", *args, registry=self.registry, **options
         )
-        self.seconds = prometheus_client.Histogram(
-            f"{prefix}_request_seconds", "Time to the end of an answer", ["path"], **of
-        )
-        self.lines = prometheus_client.Histogram(
-            f"{prefix}_batch_lines", "Lines in a batch", ["model"], **of,
-            buckets=[4**k for k in range(7)],
-        )  # fmt: skip
-        self.waiting = prometheus_client.Gauge(
-            f"{prefix}_waiting_lines", "Lines in no batch yet", **of
-        )
+        labels, buckets = ["path", "status"], [*(0.01 * 2**k for k in range(13)), float("inf")]
+        self.requests = metric(Counter, "requests", "Requests answered", labels)
+        about = "Time to the end of an answer"
+        self.seconds = metric(Histogram, "request_duration_seconds", about, labels, buckets=buckets)
+        powers = [4**k for k in range(7)]
+        self.lines = metric(Histogram, "batch_lines", "Lines in a batch", ["model"], buckets=powers)
+        self.waiting = metric(Gauge, "waiting_lines", "Lines in no batch yet")
 
 
 class Guard:
@@ -122,7 +124,7 @@ class Guard:
         finally:
             path = getattr(scope.get("route"), "path", "other")
             self._metrics.requests.labels(path, status).inc()
-            self._metrics.seconds.labels(path).observe(time.perf_counter() - start)
+            self._metrics.seconds.labels(path, status).observe(time.perf_counter() - start)
 
 
 def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
@@ -164,6 +166,7 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.add_middleware(
         Guard,
@@ -195,10 +198,11 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
         return batchers[key].submit(lines)
 
     errors = {code: {"model": Error} for code in (400, 404, 408, 413, 415, 422, 500, 503, 504)}
+    responses = {**errors, 200: {"content": {"application/x-ndjson": {}}}}  # the latter: a stream
 
     answer_model = {"response_model": TranslateAnswer, "response_model_exclude_none": True}
 
-    @app.post("/translate", responses=errors, **answer_model)
+    @app.post("/translate", responses=responses, **answer_model)
     async def translate(asked: TranslateRequest, request: Request) -> Any:
         """Translates a text, or several."""
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
@@ -325,7 +329,10 @@ def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         return error_response(415, "expected the header Content-Type: application/json")
     if faults[0]["type"] == "json_invalid":
         return error_response(400, f"the body is not JSON: {faults[0]['ctx']['error']}")
-    places = [".".join(map(str, fault["loc"][1:])) or "body" for fault in faults]
+    # The first few alone: a long list can have as many faults as elements.
+    faults = {".".join(map(str, x["loc"][1:2])) or "body": x["msg"] for x in faults[:20]}
+    if faults.get("text", "Field required") != "Field required":
+        faults["text"] = "must be a string or a list of strings"
     return error_response(
-        422, "; ".join(f"{x}: {fault['msg']}" for x, fault in zip(places, faults, strict=True))
+        422, "; ".join(f"{place}: {message}" for place, message in faults.items())
     )

@@ -44,7 +44,7 @@ def serve(config: ConfigDict, workdir: Path) -> None:
             f"--mode=serve needs the package {error.name}: pip install fastapi uvicorn "
             "prometheus-client"
         ) from error
-    folders = [workdir, *map(paths.path, filter(None, options.also.split(",")))]
+    folders = [workdir, *map(paths.path, filter(None, map(str.strip, options.also.split(","))))]
     names = [folder.resolve().name for folder in folders]
     if len({*names}) < len(names):
         raise UserError(f"two models have one name, that of their folder: {', '.join(names)}")
@@ -55,11 +55,13 @@ def serve(config: ConfigDict, workdir: Path) -> None:
                 f"config.serve.also: {folder} was trained on the task {each.task!r}, expected "
                 "'translation'"
             )
+    if options.warm_up and not Path(options.warm_up).is_file():
+        raise UserError(f"config.serve.warm_up={options.warm_up!r} is not a file of lines")
     # Before minutes of work, because the port may be taken; clients wait until models are loaded.
     listening = listen(options.host, options.port)
     with progress.waiting("compile"):
         models = {
-            name: served.load(each, folder, name, names)
+            name: served.load(each, folder, name, names, options)
             for name, folder, each in zip(names, folders, configs, strict=True)
         }
     server = uvicorn.Server(
@@ -69,14 +71,19 @@ def serve(config: ConfigDict, workdir: Path) -> None:
             log_level="warning",
             loop="asyncio",  # another one would take the signals from startup.watch_ctrl_c
             access_log=False,
+            timeout_keep_alive=75,  # longer than proxies keep a connection to it: 60 seconds
             timeout_graceful_shutdown=int(options.timeout) + 1,
         )
     )
     host, port = listening.getsockname()[:2]
     host = f"[{host}]" if ":" in host else host
     logging.info("%s at http://%s:%d; Ctrl-C ends", ", ".join(names), host, port)
-    # Its own method raises the signal again in the end, which would be the second Ctrl-C.
-    server.handle_exit = lambda *_: setattr(server, "should_exit", True)
+
+    def stop(*_: object) -> None:
+        logging.info("stopping: what has begun is answered; a second Ctrl-C ends at once")
+        server.should_exit = True
+
+    server.handle_exit = stop  # its own would raise the signal again: a second Ctrl-C
     server.run(sockets=[listening])
     logging.info("stopped")
 

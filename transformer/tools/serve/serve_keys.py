@@ -8,6 +8,7 @@ def keys() -> ConfigDict:
     options.host = "127.0.0.1"  # this machine alone; '0.0.0.0': every machine that reaches it
     options.port = 8000  # 0: any free one, which is logged
     options.also = ""  # further trained workdirs, DIR,DIR; a model's name is its folder's
+    options.warm_up = ""  # a FILE of typical lines, translated first, so that all is compiled
     options.batch_wait = 0.005  # seconds that a line waits for others, if these come, too
     options.batch_lines = 64  # of a batch, at most
     options.max_characters = 100_000  # of a request

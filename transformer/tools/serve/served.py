@@ -26,8 +26,14 @@ class Served(NamedTuple):
     workers: int  # batches at a time
 
 
-def load(config: ConfigDict, folder: Path, name: str, names: list[str]) -> Served:
-    """Loads a workdir's model, one of `names`, and compiles what a short line needs."""
+def load(
+    config: ConfigDict, folder: Path, name: str, names: list[str], options: ConfigDict
+) -> Served:
+    """Loads a workdir's model, one of `names`; `options` are config.serve.
+
+    Compiles what the lines of `options.warm_up` need, in batches of each size; without such a
+    file, what a short line needs.
+    """
     run, decode = translation.load(config, folder), config.decode
     num_best = decode.beam_width if decode.method == "beam" else decode.num_samples
     # A line of which only the best is asked is searched as by --mode=translate.
@@ -44,7 +50,10 @@ def load(config: ConfigDict, folder: Path, name: str, names: list[str]) -> Serve
         with layout.launching(run.params):
             return sentence_page.html(run, translators[1], text, hypotheses, names=names, name=name)
 
-    translate(["."], [0], 1)
+    lines = Path(options.warm_up).read_text("utf-8").splitlines() if options.warm_up else ["."]
+    for size in (1, 4, 16, options.batch_lines):  # batches are padded to powers of 4
+        for start in range(0, len(lines), size):
+            translate(lines[start : start + size], [0] * size, 1)
     is_single = layout.num_devices(run.params) == 1
     workers = translators[1].batch_decoder.workers.count if is_single else 1
     return Served(translate, page, num_best, workers)
