@@ -41,7 +41,7 @@ def facts(text):
     links = r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\""
     return [
         {
-            "links": sorted("".join(x).replace(".ko.md", ".md") for x in re.findall(links, part)),
+            "links": sorted("".join(x).replace(".ko.", ".") for x in re.findall(links, part)),
             "code": sorted(re.findall(r"`[^`]+`", part)),
             "numbers": sorted(re.findall(r"\d(?:[\d.,]*\d)+", part)),
             "lines": re.findall(r"^ {4,10}(\S.*?)(?:  |$)", part, re.MULTILINE),

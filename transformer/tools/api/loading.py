@@ -15,6 +15,12 @@ from transformer.runtime import paths
 if TYPE_CHECKING:
     from transformer.tools.api import classifier_api, language_model_api, translation_api
 
+    Model = (
+        translation_api.TranslationModel
+        | language_model_api.LanguageModel
+        | classifier_api.Classifier
+    )
+
 # {config.task: the class of its models}
 KINDS = {
     "translation": "transformer.tools.api.translation_api:TranslationModel",
@@ -24,9 +30,7 @@ KINDS = {
 }
 
 
-def load(
-    workdir: str | Path, changes: Mapping[str, Any] | None = None
-) -> "translation_api.TranslationModel | language_model_api.LanguageModel | classifier_api.Classifier":
+def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> "Model":
     """Returns a trained run's model: a TranslationModel, a LanguageModel or a Classifier.
 
     `changes` are keys of its config, such as {"decode.beam_width": 8, "evaluate.weights": "best"}.
