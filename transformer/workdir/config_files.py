@@ -55,7 +55,7 @@ def load_config(file: str) -> ConfigDict:
         nearest = difflib.get_close_matches(Path(name).stem, known, 1) or ["parallel_text"]
         raise UserError(
             f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py, or "
-            f"a name there, such as {nearest[0]} (a trained run's config.json is read by its --workdir)"
+            f"a name there, such as {nearest[0]} (that of a trained run is read by its --workdir)"
         )
     # Not by config_flags, which would bury the config's own message under tracebacks.
     path = Path(spec.origin)
