@@ -3,7 +3,7 @@ FROM python:3.12-slim
 ARG JAX=jax
 WORKDIR /transformer
 COPY requirements.txt ./
-RUN pip install --no-cache-dir "$JAX" gcsfs -r requirements.txt
+RUN pip install --no-cache-dir "$JAX" gcsfs fastapi uvicorn prometheus-client -r requirements.txt
 COPY launch.py ./
 COPY configs configs
 COPY transformer transformer
