@@ -53,15 +53,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         arguments.folder = Path(folder)
         decode.convert(arguments)
-        found = [turn(arguments, engine) for _ in range(arguments.turns) for engine in ENGINES]
+        results = [turn(arguments, engine) for _ in range(arguments.turns) for engine in ENGINES]
     print("clients | sentences/s | median, ms | 95 %, ms | same as this | server")
-    first = found[0]
+    _, first = results[0]
     for engine in ENGINES:
-        turns = [of_turn for name, of_turn in found if name == engine]
+        turns = [result for name, result in results if name == engine]
         for clients in CLIENTS:
             rates = [len(x[clients][1]) / x[clients][0] for x in turns]
             times = [1000 * s for x in turns for s, _ in x[clients][1]]
-            pairs = zip(turns[0][clients][1], first[1][1][1], strict=True)
+            pairs = zip(turns[0][clients][1], first[1][1], strict=True)
             same = np.mean([a == b for (_, a), (_, b) in pairs])
             print(
                 f"{clients:7} {statistics.median(rates):13.0f} {statistics.median(times):12.1f} "
@@ -81,11 +81,11 @@ def turn(arguments: argparse.Namespace, engine: str) -> tuple[str, dict]:
                 break
             except ConnectionRefusedError:
                 time.sleep(0.2)
-        lines, found = decode.lines(arguments), {}
+        lines, by_clients = decode.lines(arguments), {}
         for clients in CLIENTS:
             load(arguments.port, lines, clients)
-            found[clients] = load(arguments.port, lines, clients)
-        return engine, found
+            by_clients[clients] = load(arguments.port, lines, clients)
+        return engine, by_clients
     finally:
         server.terminate()
         server.wait()
@@ -116,7 +116,7 @@ def ask(connection: http.client.HTTPConnection, line: str) -> tuple[float, str]:
 
 
 def serve(arguments: argparse.Namespace) -> None:
-    """Serves by one engine until it is told to stop."""
+    """Runs the server of one engine until it is terminated."""
     startup.schedule_for_memory()  # as launch.py
     config = run_config.read_with_defaults(arguments.workdir)
     compilation_cache.set_compilation_cache(config.compilation_cache)
@@ -144,8 +144,8 @@ def theirs(arguments: argparse.Namespace, decode: ConfigDict) -> served.Served:
         tokens = source.processor.encode(lines, out_type=str)
         options = {"beam_size": decode.beam_width, "length_penalty": decode.length_alpha}
         longest = max(map(len, tokens)) + decode.extra_length
-        found = engine.translate_batch(tokens, max_decoding_length=longest, **options)
-        texts = target.processor.decode_pieces([result.hypotheses[0] for result in found])
+        results = engine.translate_batch(tokens, max_decoding_length=longest, **options)
+        texts = target.processor.decode_pieces([result.hypotheses[0] for result in results])
         return [[Hypothesis(text, 0.0)] for text in texts]
 
     return served.Served(translate, lambda *_: "", 1, CORES)

@@ -86,7 +86,7 @@ def test_a_browser_reads_pages_and_finds_words(site):
             browser.open_page(driver, site / "index.html")
             ActionChains(driver).send_keys("/").send_keys(word + Keys.ENTER).perform()
             page = (site / "docs" / f"{name}.html").as_uri()
-            found = lambda page=page: any(
+            is_listed = lambda page=page: any(
                 x.startswith(page) for x in driver.execute_script(results)
             )
-            browser.becomes(found, True)
+            browser.becomes(is_listed, True)

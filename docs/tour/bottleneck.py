@@ -38,12 +38,12 @@ def shares(kind: str, steps: int = 160) -> list[float]:
     model = tiny.recurrent(LETTERS.stop, attention, d_model, bidirectional=False)
     params, _ = tiny.train(model, training(), steps=steps, rate=1e-2)
     forward = jax.jit(functools.partial(model.apply, {"params": params}, train=False))
-    found = []
+    by_length = []
     for length in LENGTHS:
         test = copies(np.random.default_rng(length), 400, range(length, length + 1))
         right = forward(**test["inputs"]).argmax(-1) == test["targets"]
-        found.append(float((right * test["weights"]).sum() / test["weights"].sum()))
-    return found
+        by_length.append(float((right * test["weights"]).sum() / test["weights"].sum()))
+    return by_length
 
 
 def show() -> picture.Chart:
@@ -60,8 +60,8 @@ def chart(by_kind: dict[str, list[float]]) -> picture.Chart:
     """Returns the chart of the shares of each kind, by length."""
     rows = [
         {"between": kind, "letters": length, "right": share}
-        for kind, found in by_kind.items()
-        for length, share in zip(LENGTHS, found, strict=True)
+        for kind, by_length in by_kind.items()
+        for length, share in zip(LENGTHS, by_length, strict=True)
     ]
     return {
         "title": "Copy a row of letters: the share said right",

@@ -184,7 +184,7 @@ class Translator:
         for parts in parts_of_line:
             missing = max(parts, default=-1) + 1 - len(ready)
             ready.extend(itertools.islice(hypotheses_by_part, max(0, missing)))
-            yield _joined([ready[i] for i in parts]) if parts else [Hypothesis("", 0.0)]
+            yield joined([ready[i] for i in parts]) if parts else [Hypothesis("", 0.0)]
 
     def _sources(self, lines: list[str], numbers: list[int]) -> Iterator[list[list[int]]]:
         """Yields each line's ids in parts of at most max_length; counts and logs split lines."""
@@ -214,7 +214,9 @@ class Translator:
             yield list(itertools.starmap(Hypothesis, scored[: self._num_hypotheses]))
 
 
-def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
+def joined(
+    parts: list[list[Hypothesis]], join: Callable[[list[str]], str] = chunks.join
+) -> list[Hypothesis]:
     """Joins the k-th hypotheses of a line's parts into the line's k-th hypothesis.
 
     The part with the fewest hypotheses limits their number.
@@ -224,7 +226,7 @@ def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
     # zip(*): from hypotheses by part to the k-th hypotheses of all parts.
     count = min(map(len, parts))
     lines = zip(*(part[:count] for part in parts), strict=True)
-    return [Hypothesis(chunks.join([h.text for h in k]), sum(h.score for h in k)) for k in lines]
+    return [Hypothesis(join([h.text for h in k]), sum(h.score for h in k)) for k in lines]
 
 
 def check(options: dict[str, int | float | str]) -> None:

@@ -73,13 +73,13 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
                 else:
                     expected = "<tab>".join(name.upper() for name in names[:needed])
                 raise UserError(f"line {number}: expected {expected}, found {line[:80]!r}")
-        yield {**values, **{name: _encodable(values[name]) for name in names if name in values}}
+        yield {**values, **{name: encodable(values[name]) for name in names if name in values}}
 
 
 def write(file: BinaryIO, text: str, end: str = "\n") -> None:
     """Writes a line, or with another `end` a part of one, and flushes it."""
     # Flushed at once: a program behind a pipe may wait for the answer to its line.
-    file.write(f"{_encodable(text)}{end}".encode())
+    file.write(f"{encodable(text)}{end}".encode())
     file.flush()
 
 
@@ -108,6 +108,6 @@ def count(file: BinaryIO) -> int | None:
     return lines + (last != b"\n")  # the last line may lack its newline
 
 
-def _encodable(text: str) -> str:
+def encodable(text: str) -> str:
     """Replaces lone surrogates, which JSON escapes can contain and UTF-8 cannot, by '?'."""
     return text.encode("utf-8", "replace").decode()

@@ -193,4 +193,4 @@ def test_a_task_without_a_model_to_call(trained):
 
 def test_no_other_name():
     with pytest.raises(AttributeError, match="no attribute 'translate'"):
-        transformer.translate  # noqa: B018
+        transformer.translate()

@@ -31,8 +31,8 @@ def test_a_comment_is_behind_its_key_or_above_it():
     config.alone = (1, 2)
         "cell": "gru",  # or 'lstm'
     """
-    found = {"data.size": "Of the whole text, in pieces. and more", "model.name": "what it is"}
-    assert config_help.comments(source) == {**found, "cell": "or 'lstm'"}
+    expected = {"data.size": "Of the whole text, in pieces. and more", "model.name": "what it is"}
+    assert config_help.comments(source) == {**expected, "cell": "or 'lstm'"}
 
 
 def test_keys_are_shown_with_value_default_and_comment():
@@ -54,14 +54,19 @@ def test_keys_are_shown_with_value_default_and_comment():
 
 
 @pytest.mark.parametrize("mode", [name for name, mode in registry.MODES.items() if mode.keys])
-def test_keys_of_a_mode_are_explained(mode, tiny_run):
-    arguments = {
-        "config": ["--config=parallel_text"],
-        "workdir": [f"--workdir={tiny_run.workdir}"],
-    }.get(registry.MODES[mode].start)
-    if not arguments or registry.MODES[mode].folder:
-        pytest.skip("it starts from several folders, or from another program's")
-    text = config_help.text([f"--mode={mode}", *arguments])
+def test_keys_of_a_mode_are_explained(mode):
+    assert flatten(overrides.mode_keys(mode)).keys() <= config_help.comments_of_mode(mode).keys()
+
+
+# Those that start from one run or one config.
+STARTS = {"config": "--config=parallel_text", "workdir": "--workdir={}"}
+FROM_ONE = [x for x, m in registry.MODES.items() if m.keys and m.start in STARTS and not m.folder]
+
+
+@pytest.mark.parametrize("mode", FROM_ONE)
+def test_help_has_the_keys_of_a_mode(mode, tiny_run):
+    start = STARTS[registry.MODES[mode].start].format(tiny_run.workdir)
+    text = config_help.text([f"--mode={mode}", start])
     for key in flatten(overrides.mode_keys(mode)):
         assert paragraph(text, key)[1], key
 

@@ -132,7 +132,7 @@ def reader(
 
     def read(line: str | np.ndarray, number: int) -> dict[str, np.ndarray]:
         if isinstance(line, np.ndarray):
-            return {"images": images.viewed(images.of_pixels(line), view, None)}
+            return {"images": images.viewed(images.from_pixels(line), view, None)}
         path = Path(os.path.expanduser(line))
         if not path.is_file():
             raise UserError(f"line {number}: {line!r} is not a file, expected the path of an image")

@@ -127,7 +127,7 @@ def decode(encoded: bytes, name: str, channels: int) -> Image.Image:
     return open_image(encoded, name).convert(MODES[channels])
 
 
-def of_pixels(pixels: np.ndarray) -> Image.Image:
+def from_pixels(pixels: np.ndarray) -> Image.Image:
     """Returns the image of uint8 [height, width, 1 or 3]; UserError for another array."""
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in MODES:
         raise UserError(

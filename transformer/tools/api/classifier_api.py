@@ -34,7 +34,7 @@ class Classifier:
     workdir: Path
 
     @classmethod
-    def of_run(cls, config: ConfigDict, folder: Path) -> "Classifier":
+    def from_run(cls, config: ConfigDict, folder: Path) -> "Classifier":
         from transformer.families.labels import class_names
 
         names = class_names.read(folder, config.vocabulary.labels_fingerprint)
@@ -58,8 +58,8 @@ class Classifier:
             for chunk in chunks.divide(several(items, SINGLE), options.chunk_lines):
                 rows = [self._read(line(item), number) for number, item in enumerate(chunk, 1)]
                 with layout.launching(self.run.params):
-                    found = list(classify.probabilities(self.run, rows, options.batch_size))
-                yield from (dict(zip(self.names, row.tolist(), strict=True)) for row in found)
+                    shares = list(classify.probabilities(self.run, rows, options.batch_size))
+                yield from (dict(zip(self.names, row.tolist(), strict=True)) for row in shares)
 
         return answers()
 

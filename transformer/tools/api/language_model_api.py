@@ -12,7 +12,7 @@ from transformer.distributed import layout
 from transformer.errors import check_values
 from transformer.tasks import trained, vocabularies
 from transformer.tasks.task import check_positions
-from transformer.tools.api.loading import changed, in_turn, like_input, several
+from transformer.tools.api.loading import changed, like_input, several
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,7 @@ class LanguageModel:
     workdir: Path
 
     @classmethod
-    def of_run(cls, config: ConfigDict, folder: Path) -> "LanguageModel":
+    def from_run(cls, config: ConfigDict, folder: Path) -> "LanguageModel":
         run, context = trained.load(config, folder), config.data.context_length
         check_positions(run.model, context, f"config.data.context_length={context}")
         return cls(config, run, vocabularies.read(folder, config), folder)
@@ -73,3 +73,14 @@ class LanguageModel:
         config.generate.update(changed("generate", config.generate, options))
         check_values("generate", config.generate, continuations.RULES)
         return config
+
+
+def in_turn(answers: Iterator, params: Any) -> Iterator:
+    """Yields answers that are computed on demand; on several devices, by one thread at a time."""
+    answers, end = iter(answers), object()
+    while True:
+        with layout.launching(params):
+            answer = next(answers, end)
+        if answer is end:
+            return
+        yield answer

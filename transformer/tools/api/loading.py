@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from ml_collections import ConfigDict
 
 from transformer import registry
-from transformer.distributed import layout
 from transformer.errors import UserError, did_you_mean
 from transformer.modes import command_line, overrides
 from transformer.runtime import paths
@@ -44,7 +43,7 @@ def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> "Mode
         raise UserError(
             f"{folder} was trained on the task {config.task!r}: expected one of {', '.join(KINDS)}"
         )
-    return registry.load(KINDS[config.task]).of_run(config, folder)
+    return registry.load(KINDS[config.task]).from_run(config, folder)
 
 
 def config(name: str, changes: Mapping[str, Any] | None = None) -> ConfigDict:
@@ -85,14 +84,3 @@ def several(inputs: Any, single: type | tuple[type, ...] = str) -> Iterable:
     if not isinstance(inputs, Iterable) or isinstance(inputs, bytes | Mapping):
         raise UserError(f"expected one input, a list or a generator, found {inputs!r:.80}")
     return inputs
-
-
-def in_turn(answers: Iterator, params: Any) -> Iterator:
-    """Yields answers that are computed on demand; on several devices, by one thread at a time."""
-    answers, end = iter(answers), object()
-    while True:
-        with layout.launching(params):
-            answer = next(answers, end)
-        if answer is end:
-            return
-        yield answer

@@ -31,7 +31,7 @@ class TranslationModel:
     workdir: Path | None = None
 
     @classmethod
-    def of_run(cls, config: ConfigDict, folder: Path) -> "TranslationModel":
+    def from_run(cls, config: ConfigDict, folder: Path) -> "TranslationModel":
         return cls(config, translation.load(config, folder), folder)
 
     @functools.cached_property

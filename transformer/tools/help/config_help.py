@@ -35,13 +35,10 @@ def text(arguments: list[str]) -> str:
     about = {}
     named = [x.partition("=")[2].partition(":")[0] for x in arguments if x.startswith("--config=")]
     for source in [y for name in [config.task, *named] for y in sources(name)]:
-        found = comments(source)
+        by_key = comments(source)
         # A key within braces, {"cell": "gru"}, is one of config.model.
-        about |= found | {f"model.{key}": comment for key, comment in found.items()}
-    if MODES[mode].keys:  # written as `options.port = 8000  # ...`
-        [section] = mode_keys(mode)
-        source = inspect.getsource(inspect.getmodule(load(MODES[mode].keys)))
-        about |= comments(source.replace("options.", f"config.{section}."))
+        about |= by_key | {f"model.{key}": comment for key, comment in by_key.items()}
+    about |= comments_of_mode(mode)
     values = {key: x for key, x in flatten(config).items() if not key.endswith("fingerprint")}
     groups = {"Most used": [key for key in FIRST if key in values]}
     for key in values:
@@ -63,15 +60,24 @@ def sources(name: str) -> list[str]:
 
 def comments(source: str) -> dict[str, str]:
     """Returns {key: comment} of a config file; a key within a group's braces is named alone."""
-    found, above = {}, []
+    by_key, above = {}, []
     for line in map(str.strip, source.splitlines()):
         if line.startswith("# "):
             above.append(line[2:])
             continue
         if (assigned := ASSIGNED.fullmatch(line)) and (above or assigned[2]):
-            found[assigned[1]] = " ".join([*above, assigned[2] or ""]).strip()
+            by_key[assigned[1]] = " ".join([*above, assigned[2] or ""]).strip()
         above = []
-    return found
+    return by_key
+
+
+def comments_of_mode(mode: str) -> dict[str, str]:
+    """Returns {key: comment} of a mode's own keys, written as `options.port = 8000  # ...`."""
+    if not MODES[mode].keys:
+        return {}
+    [section] = mode_keys(mode)
+    source = inspect.getsource(inspect.getmodule(load(MODES[mode].keys)))
+    return comments(source.replace("options.", f"config.{section}."))
 
 
 def described(key: str, value: object, defaults: dict, about: dict[str, str]) -> str:

@@ -7,129 +7,31 @@ import itertools
 import json
 import logging
 import re
-import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import prometheus_client
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from ml_collections import ConfigDict
-from prometheus_client import Counter, Gauge, Histogram
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import transformer
+from transformer.decoding import translator
 from transformer.decoding.translator import Hypothesis
 from transformer.errors import quantity
+from transformer.modes.lines import encodable
+from transformer.tools.serve import guard, schema
 from transformer.tools.serve.batching import Batcher
 from transformer.tools.serve.served import Served
 
 BYTES_PER_CHARACTER = 12  # at most, in JSON: a character beyond U+FFFF is \uD83D\uDE00
 
 
-# Checked up to the first that is none: a list may be as long as the body.
-Texts = Annotated[list[str], Field(fail_fast=True)]
-
-
-class TranslateRequest(BaseModel, extra="forbid", strict=True):
-    """What POST /translate is asked."""
-
-    text: str | Texts = Field(
-        description="What to translate. Each line of a text is translated by itself.",
-        examples=["나는 사과를 좋아해"],
-    )
-    model: str = Field("", description="A name in /health; the first if it is left out.")
-    num_hypotheses: int = Field(1, ge=1, description="How many of the best are answered.")
-    stream: bool = Field(False, description="A line of JSON for each line, as soon as it is done.")
-
-
-class Translation(BaseModel):
-    """A hypothesis, and its score: log P over the length penalty."""
-
-    text: str
-    score: float
-
-
-class TranslateAnswer(BaseModel):
-    """What POST /translate answers, in the order of the texts."""
-
-    translations: list[str]
-    hypotheses: list[list[Translation]] | None = Field(
-        None, description="Of each text, best first, if num_hypotheses is above 1."
-    )
-
-
-class Error(BaseModel):
-    """Why a request has no answer."""
-
-    error: str
-
-
-class Metrics:
-    """What /metrics says, in Prometheus's format, and of this process."""
-
-    def __init__(self):
-        self.registry = prometheus_client.CollectorRegistry()
-        prometheus_client.ProcessCollector(registry=self.registry)
-        metric = lambda kind, name, *args, **options: kind(
-            f"transformer_{name}", *args, registry=self.registry, **options
-        )
-        labels, buckets = ["path", "status"], [*(0.01 * 2**k for k in range(13)), float("inf")]
-        self.requests = metric(Counter, "requests", "Requests answered", labels)
-        about = "Time to the end of an answer"
-        self.seconds = metric(Histogram, "request_duration_seconds", about, labels, buckets=buckets)
-        powers = [4**k for k in range(7)]
-        self.lines = metric(Histogram, "batch_lines", "Lines in a batch", ["model"], buckets=powers)
-        self.waiting = metric(Gauge, "waiting_lines", "Lines in no batch yet")
-
-
-class Guard:
-    """Limits the body of each request, in bytes and in seconds, and counts and times requests."""
-
-    def __init__(self, app: ASGIApp, *, max_bytes: int, timeout: float, metrics: Metrics):
-        self._app, self._max_bytes, self._timeout = app, max_bytes, timeout
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        size, is_whole, status, start = 0, False, 500, time.perf_counter()
-        end = asyncio.get_running_loop().time() + self._timeout
-
-        async def limited() -> Message:
-            nonlocal size, is_whole
-            if is_whole:  # what comes now is the client's end
-                return await receive()
-            try:
-                async with asyncio.timeout_at(end):
-                    message = await receive()
-            except TimeoutError:
-                raise HTTPException(408, "the request's body did not arrive in time") from None
-            size += len(message.get("body", b""))
-            is_whole = not message.get("more_body", False)
-            if size > self._max_bytes:
-                raise HTTPException(413, f"the body is longer than {self._max_bytes:,} bytes")
-            return message
-
-        async def with_status(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            await send(message)
-
-        try:
-            await self._app(scope, limited, with_status)
-        finally:
-            path = getattr(scope.get("route"), "path", "other")
-            self._metrics.requests.labels(path, status).inc()
-            self._metrics.seconds.labels(path, status).observe(time.perf_counter() - start)
-
-
 def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
     """Returns the service of models by their names; `options` are config.serve."""
-    metrics, batchers = Metrics(), {}
+    metrics, batchers = guard.Metrics(), {}
 
     def batcher(name: str, count: int) -> Batcher:
         def translate(lines: list[str], numbers: list[int]) -> list[list[Hypothesis]]:
@@ -169,7 +71,7 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     app.add_middleware(
-        Guard,
+        guard.Guard,
         max_bytes=BYTES_PER_CHARACTER * (options.max_characters + options.max_lines) + 1024,
         timeout=options.timeout,
         metrics=metrics,
@@ -178,8 +80,7 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
     def submit(name: str, lines: list[str], count: int) -> list[asyncio.Future]:
         """Begins to translate; an HTTPException where a limit is exceeded."""
         name = name or next(iter(models))
-        # JSON can spell half a surrogate pair, which is no text: it becomes '?', as in lines.py.
-        lines = [line.encode("utf-8", "replace").decode() for line in lines]
+        lines = [*map(encodable, lines)]
         if name not in models:
             raise HTTPException(404, f"no model {name!r}: expected {', '.join(models)}")
         if sum(map(len, lines)) > options.max_characters:
@@ -197,13 +98,15 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
         key = (name, 1 if count == 1 else models[name].num_hypotheses)
         return batchers[key].submit(lines)
 
-    errors = {code: {"model": Error} for code in (400, 404, 408, 413, 415, 422, 500, 503, 504)}
+    errors = {
+        code: {"model": schema.Error} for code in (400, 404, 408, 413, 415, 422, 500, 503, 504)
+    }
     responses = {**errors, 200: {"content": {"application/x-ndjson": {}}}}  # the latter: a stream
 
-    answer_model = {"response_model": TranslateAnswer, "response_model_exclude_none": True}
+    answer_model = {"response_model": schema.TranslateAnswer, "response_model_exclude_none": True}
 
     @app.post("/translate", responses=responses, **answer_model)
-    async def translate(asked: TranslateRequest, request: Request) -> Any:
+    async def translate(asked: schema.TranslateRequest, request: Request) -> Any:
         """Translates a text, or several."""
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         parts, count = [re.split("\r?\n", text) for text in texts], asked.num_hypotheses
@@ -212,8 +115,8 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
             places = [(i, j) for i, part in enumerate(parts) for j in range(len(part))]
             lines = streamed(places, futures, count, options.timeout)
             return StreamingResponse(lines, media_type="application/x-ndjson")
-        found = iter(await all_of(futures, request, options.timeout))
-        several = [joined(list(itertools.islice(found, len(part))), count) for part in parts]
+        answers = iter(await all_of(futures, request, options.timeout))
+        several = [best_of(list(itertools.islice(answers, len(part))), count) for part in parts]
         answer = {"translations": [hypotheses[0]["text"] for hypotheses in several]}
         return answer | ({"hypotheses": several} if count > 1 else {})
 
@@ -243,10 +146,12 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
             raise HTTPException(504, "too many pages are asked for, try again") from None
 
     app.exception_handler(HTTPException)(
-        lambda request, error: error_response(error.status_code, error.detail, error.headers)
+        lambda request, error: schema.error_response(error.status_code, error.detail, error.headers)
     )
-    app.exception_handler(RequestValidationError)(invalid)
-    app.exception_handler(Exception)(lambda request, error: error_response(500, failure(error)))
+    app.exception_handler(RequestValidationError)(schema.invalid)
+    app.exception_handler(Exception)(
+        lambda request, error: schema.error_response(500, schema.failure(error))
+    )
     return app
 
 
@@ -279,15 +184,15 @@ async def streamed(
     """Yields a line of JSON for each answer, in order; one with "error" is the last."""
     try:
         for (text, line), future in zip(places, futures, strict=True):
-            hypotheses = joined([await asyncio.wait_for(future, timeout)], count)
+            hypotheses = best_of([await asyncio.wait_for(future, timeout)], count)
             answer = {"text": text, "line": line, "translation": hypotheses[0]["text"]}
             answer |= {"hypotheses": hypotheses} if count > 1 else {}
             yield json.dumps(answer, ensure_ascii=False) + "\n"
     except TimeoutError:
         yield json.dumps({"error": f"not translated within {timeout:g} seconds"}) + "\n"
-    except Exception as error:
+    except Exception as error:  # whatever a model raises: the status has been sent already
         logging.exception("a line of a stream failed")
-        yield json.dumps({"error": failure(error)}) + "\n"
+        yield json.dumps({"error": schema.failure(error)}) + "\n"
     finally:
         drop(futures)
 
@@ -299,40 +204,6 @@ def drop(futures: list[asyncio.Future]) -> None:
             future.exception()
 
 
-def failure(error: Exception) -> str:
-    """Returns what a client is told of an exception, whose text is for the log alone."""
-    return f"{type(error).__name__}: the log has more"
-
-
-def joined(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
-    """Joins the k-th hypotheses of a text's lines into the text's k-th, whose score is their sum.
-
-    The line with the fewest hypotheses limits their number.
-    """
-    return [
-        {"text": "\n".join(x.text for x in kth), "score": sum(x.score for x in kth)}
-        for kth in zip(*(hypotheses[:count] for hypotheses in lines), strict=False)
-    ]
-
-
-def error_response(
-    status: int, error: str, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
-    """Returns an answer that says why there is none."""
-    return JSONResponse({"error": error}, status, headers)
-
-
-def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-    """Returns an answer that names what is wrong in a request."""
-    faults = error.errors()
-    if "json" not in request.headers.get("content-type", ""):
-        return error_response(415, "expected the header Content-Type: application/json")
-    if faults[0]["type"] == "json_invalid":
-        return error_response(400, f"the body is not JSON: {faults[0]['ctx']['error']}")
-    # The first few alone: a long list can have as many faults as elements.
-    faults = {".".join(map(str, x["loc"][1:2])) or "body": x["msg"] for x in faults[:20]}
-    if faults.get("text", "Field required") != "Field required":
-        faults["text"] = "must be a string or a list of strings"
-    return error_response(
-        422, "; ".join(f"{place}: {message}" for place, message in faults.items())
-    )
+def best_of(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
+    """Returns up to `count` hypotheses of a text, from those of its lines."""
+    return [x._asdict() for x in translator.joined([x[:count] for x in lines], "\n".join)]

@@ -96,7 +96,7 @@ class Batcher:
         texts, numbers, futures = zip(*batch, strict=True)
         try:
             answers = await asyncio.to_thread(self._translate, list(texts), list(numbers))
-        except Exception as error:
+        except Exception as error:  # whatever it is, each line's client is told
             if len(batch) > 1:
                 for line in batch:
                     await self._answer([line])

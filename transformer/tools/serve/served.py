@@ -51,7 +51,8 @@ def load(
             return sentence_page.html(run, translators[1], text, hypotheses, names=names, name=name)
 
     lines = Path(options.warm_up).read_text("utf-8").splitlines() if options.warm_up else ["."]
-    for size in (1, 4, 16, options.batch_lines):  # batches are padded to powers of 4
+    # Batches are padded to powers of 4.
+    for size in (4**k for k in range(16) if 4**k <= options.batch_lines):
         for start in range(0, len(lines), size):
             translate(lines[start : start + size], [0] * size, 1)
     is_single = layout.num_devices(run.params) == 1

@@ -1,0 +1,68 @@
+"""What every request goes through: limits of its body, and metrics."""
+
+import asyncio
+import time
+
+import prometheus_client
+from prometheus_client import Counter, Gauge, Histogram
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class Metrics:
+    """What /metrics says, in Prometheus's format, and of this process."""
+
+    def __init__(self):
+        self.registry = prometheus_client.CollectorRegistry()
+        prometheus_client.ProcessCollector(registry=self.registry)
+        metric = lambda kind, name, *args, **options: kind(
+            f"transformer_{name}", *args, registry=self.registry, **options
+        )
+        labels, buckets = ["path", "status"], [*(0.01 * 2**k for k in range(13)), float("inf")]
+        self.requests = metric(Counter, "requests", "Requests answered", labels)
+        about = "Time to the end of an answer"
+        self.seconds = metric(Histogram, "request_duration_seconds", about, labels, buckets=buckets)
+        powers = [4**k for k in range(7)]
+        self.lines = metric(Histogram, "batch_lines", "Lines in a batch", ["model"], buckets=powers)
+        self.waiting = metric(Gauge, "waiting_lines", "Lines in no batch yet")
+
+
+class Guard:
+    """Limits the body of each request, in bytes and in seconds, and counts and times requests."""
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int, timeout: float, metrics: Metrics):
+        self._app, self._max_bytes, self._timeout = app, max_bytes, timeout
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        size, is_whole, status, start = 0, False, 500, time.perf_counter()
+        end = asyncio.get_running_loop().time() + self._timeout
+
+        async def limited() -> Message:
+            nonlocal size, is_whole
+            if is_whole:  # what comes now is the client's end
+                return await receive()
+            try:
+                async with asyncio.timeout_at(end):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, "the request's body did not arrive in time") from None
+            size += len(message.get("body", b""))
+            is_whole = not message.get("more_body", False)
+            if size > self._max_bytes:
+                raise HTTPException(413, f"the body is longer than {self._max_bytes:,} bytes")
+            return message
+
+        async def with_status(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, limited, with_status)
+        finally:
+            path = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(path, status).inc()
+            self._metrics.seconds.labels(path, status).observe(time.perf_counter() - start)

@@ -1,0 +1,74 @@
+"""What the service is asked and answers, in JSON, and why a request has no answer."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+# Checked up to the first that is none: a list may be as long as the body.
+Texts = Annotated[list[str], Field(fail_fast=True)]
+
+
+class TranslateRequest(BaseModel, extra="forbid", strict=True):
+    """What POST /translate is asked."""
+
+    text: str | Texts = Field(
+        description="What to translate. Each line of a text is translated by itself.",
+        examples=["나는 사과를 좋아해"],
+    )
+    model: str = Field("", description="A name in /health; the first if it is left out.")
+    num_hypotheses: int = Field(1, ge=1, description="How many of the best are answered.")
+    stream: bool = Field(False, description="A line of JSON for each line, as soon as it is done.")
+
+
+class Translation(BaseModel):
+    """A hypothesis, and its score: log P over the length penalty."""
+
+    text: str
+    score: float
+
+
+class TranslateAnswer(BaseModel):
+    """What POST /translate answers, in the order of the texts."""
+
+    translations: list[str]
+    hypotheses: list[list[Translation]] | None = Field(
+        None, description="Of each text, best first, if num_hypotheses is above 1."
+    )
+
+
+class Error(BaseModel):
+    """Why a request has no answer."""
+
+    error: str
+
+
+def failure(error: Exception) -> str:
+    """Returns what a client is told of an exception, whose text is for the log alone."""
+    return f"{type(error).__name__}: the log has more"
+
+
+def error_response(
+    status: int, error: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """Returns an answer that says why there is none."""
+    return JSONResponse({"error": error}, status, headers)
+
+
+def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    """Returns an answer that names what is wrong in a request."""
+    faults = error.errors()
+    if "json" not in request.headers.get("content-type", ""):
+        return error_response(415, "expected the header Content-Type: application/json")
+    if faults[0]["type"] == "json_invalid":
+        return error_response(400, f"the body is not JSON: {faults[0]['ctx']['error']}")
+    # The first few alone: a long list can have as many faults as elements.
+    faults = {".".join(map(str, x["loc"][1:2])) or "body": x["msg"] for x in faults[:20]}
+    if faults.get("text", "Field required") != "Field required":
+        faults["text"] = "must be a string or a list of strings"
+    return error_response(
+        422, "; ".join(f"{place}: {message}" for place, message in faults.items())
+    )
