@@ -20,7 +20,7 @@ class Hardware(NamedTuple):
 
 # Substring of `jax.Device.device_kind` -> hardware (vendors' data sheets and
 # cloud.google.com/tpu/docs). The first match counts, so a longer name stands before those that it
-# contains ('GH200' before 'H200'), and 'MIG' and 'NVL', which stand beside other names, before all.
+# contains ('GB200' before 'B200'), and 'MIG' and 'NVL', which stand beside other names, before all.
 # The links of PCIe cards depend on the machine.
 HARDWARE = {
     "MIG": Hardware(),  # a slice of a GPU
@@ -28,6 +28,8 @@ HARDWARE = {
     "H100 PCIe": Hardware(756e12, 80e9, 2.0e12),
     "H100": Hardware(989e12, 80e9, 3.35e12, 450e9, 8, 50e9),  # SXM: NVLink 4, 400 Gb/s a GPU
     "GH200": Hardware(989e12),
+    "GB200": Hardware(2500e12),
+    "B200": Hardware(2250e12, 180e9, 8.0e12, 900e9, 8, 50e9),  # NVLink 5
     "H200": Hardware(989e12, 141e9, 4.8e12, 450e9, 8, 50e9),
     "A100-SXM4-80GB": Hardware(312e12, 80e9, 2.04e12, 300e9, 8, 25e9),
     "A100-PCIE": Hardware(312e12, 40e9, 1.555e12),

@@ -1,8 +1,10 @@
 """Which collectives a compiled program runs, read from its text."""
 
 import pytest
+from tools.plan.programs import GPU_PROGRAM
 
 from transformer.tools.plan import collectives
+from transformer.tools.plan.program import Cost
 
 PROGRAM = """
 HloModule step, is_scheduled=true
@@ -49,8 +51,20 @@ def test_collectives_are_read_from_a_programs_text(groups, first):
     trips = 'backend_config={"known_trip_count":{"n":"5"}}'
     program = PROGRAM.replace("GROUPS", groups).replace("TRIPS", trips)
     assert collectives.find_collectives(program, 8) == [
-        collectives.Collective("all-reduce", 4 + 4 * 32, first, 5, False),
-        collectives.Collective("all-gather", 32, (0, 2, 4, 6), 1, True),
-        collectives.Collective("reduce-scatter", 6, (0, 1), 1, False),
-        collectives.Collective("collective-permute", 16, (2, 3), 1, False),
+        collectives.Collective("all-reduce", 4 + 4 * 32, first, 5),
+        collectives.Collective("all-gather", 32, (0, 2, 4, 6), 1),
+        collectives.Collective("reduce-scatter", 6, (0, 1), 1),
+        collectives.Collective("collective-permute", 16, (2, 3), 1),
     ]
+
+
+def test_a_collective_overlaps_with_what_runs_between_its_start_and_its_end():
+    """Names do not count, nor another collective; in a loop each execution has its own."""
+    first, last = collectives.find_collectives(GPU_PROGRAM, 2)
+    assert first == ("all-reduce", 4000, (0, 1), 3, Cost(400 + 4 + 400 + 8000, 0, 2))
+    assert last == ("all-reduce", 4000, (0, 1), 1, Cost())
+    assert (first.overlaps, last.overlaps) == (True, False)
+    [total] = collectives.summed([first, last])
+    assert (total["count"], total["overlapping"], total["bytes"]) == (4, 3, 4 * 4000)
+    more = GPU_PROGRAM.replace("%bitcast =", "%other = f32[2]{0} all-reduce(%loop), GROUPS\n  %b =")
+    assert not any(one.overlaps for one in collectives.find_collectives(more, 2)[1:])

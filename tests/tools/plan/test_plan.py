@@ -18,6 +18,7 @@ from configs import wmt_base, wmt_big
 from transformer.data import tokens
 from transformer.distributed import layout, parallel_step
 from transformer.distributed.layout import STRATEGIES, make_layout
+from transformer.errors import UserError
 from transformer.models import fields as model_fields
 from transformer.tasks import translation
 from transformer.tools.plan import collectives, plan, plan_keys
@@ -246,8 +247,10 @@ def test_nothing_is_allocated(monkeypatch):
         ("plan.share_of_peak", 0.0, "config.plan.share_of_peak must be above 0 .* found 0.0"),
         ("plan.share_of_peak", 1.5, "at most 1, found 1.5"),
         ("plan.bandwidth", -1.0, "config.plan.bandwidth must be at least 0, found -1.0"),
-        ("plan.topology", "v5e", "such as v5e:4x4, found 'v5e'"),
+        ("plan.topology", "v5e", "such as v5e:4x4, .* found 'v5e'"),
         ("plan.topology", "v4:2x2x4", "slice of TPU v5e or v6e.* found 'v4:2x2x4'"),
+        ("plan.topology", "h100:0", "or GPUs .*, such as h100:8, found 'h100:0'"),
+        ("plan.topology", "h100:20", "h100:20: more than 8 GPUs .* hosts of 8, such as h100:16"),
         ("plan.topology", "v5e:2x4", "config.plan.num_devices must be 0, found 8"),
         ("parallel.mesh", (3, 1, 1), r"config.parallel.mesh=\(3, 1, 1\) does not match .*, 8:"),
         ("parallel.mesh", (0, 8, 1), "which config.parallel.strategy='pmap' cannot"),
@@ -258,7 +261,7 @@ def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatc
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
     monkeypatch.setattr(plan, "simulate", lambda _: None)  # the tests already have eight devices
     config = config_of(**{key: value})
-    if value in ("v5e", "v4:2x2x4"):
+    if value in ("v5e", "v4:2x2x4", "h100:0", "h100:20"):
         config.plan.num_devices = 0
     with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
         plan.plan(config, tmp_path / "none")
@@ -266,10 +269,11 @@ def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatc
     assert re.fullmatch(f".*{words}.*", str(error.value))
 
 
-def test_a_topology_wants_the_tpus_compiler(monkeypatch):
+@pytest.mark.parametrize(("topology", "extra"), [("v5e:2x4", "tpu"), ("b200:8", "cuda13")])
+def test_a_topology_wants_the_compiler_of_its_devices(topology, extra, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=r"config.plan.topology=v5e:2x4 needs .*pip install jax"):
-        plan.check(config_of(plan__topology="v5e:2x4", plan__num_devices=0))
+    with pytest.raises(UserError, match=rf'=.*{topology} needs .* pip install "jax\[{extra}\]"'):
+        plan.check(config_of(plan__topology=topology, plan__num_devices=0))
 
 
 @pytest.mark.slow

@@ -5,8 +5,8 @@ from ml_collections import ConfigDict
 
 from transformer.tools.plan import step_time
 from transformer.tools.plan.collectives import Collective
-from transformer.tools.plan.step_time import Work
-from transformer.tools.plan.tpu_program import Cost
+from transformer.tools.plan.program import Cost
+from transformer.tools.plan.step_time import LAUNCH, Work
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_group_sends_as_fast_as_its_slowest_link(device, group, expected):
 def test_a_step_takes_the_longer_of_computation_and_communication():
     options = ConfigDict({"share_of_peak": 0.5, "bandwidth": 0.0})
     # A ring of two sends half of the array twice; a TPU v5e has 197e12 FLOP/s and sends 200e9 B/s.
-    sent = [Collective("all-reduce", int(1e11), (0, 1), 4, False)]
+    sent = [Collective("all-reduce", int(1e11), (0, 1), 4)]
     work = Work(int(197e12), sent, 2, "TPU v5e")
     times = step_time.times(work, options, 3)
     assert times["compute_seconds"] == pytest.approx(1.0)
@@ -49,18 +49,37 @@ def test_a_step_takes_the_longer_of_computation_and_communication():
 def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
     moved, cycles, seconds
 ):
-    # Each sends 1e11 bytes in half a second; the first overlaps with computing.
-    sent = [Collective("all-reduce", int(1e11), (0, 1), 1, overlaps) for overlaps in (True, False)]
+    # Each sends 1e11 bytes in half a second: the first while instructions take half a second, the
+    # second while they take a fifth of one.
+    meanwhile = [Cost(10, int(0.75e9), 1), Cost(int(819e9) // 5, 0, 1), Cost()]
+    sent = [Collective("all-reduce", int(1e11), (0, 1), 1, cost) for cost in meanwhile]
     work = Work(int(197e12), sent, 2, "TPU v5e")
     times = step_time.program_times(work, Cost(moved, cycles), 0.0)
     assert times["instruction_seconds"] == pytest.approx(2.0)
     assert times["memory_seconds"] == pytest.approx(moved / 819e9)
-    assert times["waiting_seconds"] == pytest.approx(0.5)
-    assert times["bound_seconds"] == pytest.approx(seconds + 0.5)
-    assert times["share_of_peak"] == pytest.approx(0.5 / (seconds + 0.5))
+    assert times["launch_seconds"] is None
+    assert times["waiting_seconds"] == pytest.approx(0.3 + 0.5)
+    assert times["bound_seconds"] == pytest.approx(seconds + 0.8)
+    assert times["share_of_peak"] == pytest.approx(0.5 / (seconds + 0.8))
+
+
+@pytest.mark.parametrize(
+    ("flops", "cost", "seconds"),
+    [
+        (2 * 989e12, Cost(kernels=10), 1.0),
+        (2, Cost(moved=int(2 * 3.35e12)), 2.0),
+        (2, Cost(kernels=10**6), 1e6 * LAUNCH),
+    ],
+    ids=["computing", "memory", "launches"],
+)
+def test_a_gpus_program_is_bound_by_what_takes_longest(flops, cost, seconds):
+    times = step_time.program_times(Work(flops, [], 2, "NVIDIA H100 80GB HBM3"), cost, 0.0)
+    assert times["bound_seconds"] == pytest.approx(seconds)
+    assert times["share_of_peak"] == pytest.approx(flops / 2 / 989e12 / seconds)
+    assert times["instruction_seconds"] is None
 
 
 def test_a_program_of_an_unknown_device_has_no_times():
-    times = step_time.program_times(Work(3, [], 1, "TPU v4"), Cost(1, 2), 0.0)
+    times = step_time.program_times(Work(3, [], 1, "cpu"), Cost(1, 2), 0.0)
     assert times["bytes_moved"] == 1
-    assert times["bound_seconds"] is times["instruction_seconds"] is times["share_of_peak"] is None
+    assert times["bound_seconds"] is times["memory_seconds"] is times["share_of_peak"] is None

@@ -1,4 +1,4 @@
-"""Finds the collectives of a compiled program in its HLO text: sizes, groups and counts."""
+"""Finds the collectives of a compiled program in its HLO text, and what runs meanwhile."""
 
 import collections
 import math
@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.tools.plan import hlo
+from transformer.tools.plan import hlo, program
 from transformer.tools.plan.hlo import Instruction
+from transformer.tools.plan.program import Cost
 
 # HLO's notation of a list of devices: [4,2]T(1,0) is arange(8), reshaped to [4, 2], transposed.
 IOTA = r"\[([\d,]+)\](?:T\(([\d,]+)\))?"
@@ -22,7 +23,12 @@ class Collective(NamedTuple):
     size: int  # bytes of the unsharded array
     group: tuple[int, ...]  # devices of the first group; all groups have the same size
     count: int  # executions per run of the program
-    overlaps: bool  # asynchronous: the device can compute while it runs
+    meanwhile: Cost = Cost()  # of what runs between its start and its end, once
+
+    @property
+    def overlaps(self) -> bool:
+        """Returns whether anything runs between its start and its end."""
+        return self.meanwhile.kernels > 0
 
     @property
     def sent(self) -> float:
@@ -36,25 +42,33 @@ class Collective(NamedTuple):
         return share * self.size
 
 
-def find_collectives(program: str, num_devices: int) -> list[Collective]:
+def find_collectives(text: str, num_devices: int) -> list[Collective]:
     """Returns the collectives of an optimised HLO module, the text of `compiled.as_text()`.
 
     A collective in a loop counts once per iteration; of a conditional all branches count. Groups of
     a single device are left out.
     """
-    collected = [
-        _collective(run.instruction, run.count, num_devices)
-        for run in hlo.runs(program)
-        if run.instruction.op.removesuffix("-start") in KINDS
-    ]
-    return [collective for collective in collected if len(collective.group) > 1]
+    collectives, costs, started = [], [], {}
+    for run, cost in program.costs(text):
+        instruction, count = run.instruction, run.count
+        if instruction.op.removesuffix("-start") in KINDS:
+            started[instruction.name] = len(collectives), len(costs)
+            collectives.append(_collective(instruction, count, num_devices))
+            continue  # two collectives at a time are no computing
+        costs.append(cost)
+        if instruction.op.removesuffix("-done") in KINDS:
+            i, start = started[instruction.operands[0]]
+            # In a loop both the collective and what is between run `count` times.
+            between = Cost(*(x // count for x in program.total(costs[start:])))
+            collectives[i] = collectives[i]._replace(meanwhile=between)
+    return [collective for collective in collectives if len(collective.group) > 1]
 
 
 def summed(collectives: list[Collective]) -> list[dict]:
     """Sums collectives by kind and group size, per device and step.
 
-    'count' is the number of executions, 'overlapping' the number of asynchronous executions,
-    'bytes' the size of their arrays, 'sent' the bytes that each device sends.
+    'count' is the number of executions, 'overlapping' that of executions during which other
+    instructions run, 'bytes' the size of their arrays, 'sent' the bytes that each device sends.
     """
     totals = collections.defaultdict(collections.Counter)
     for x in collectives:
@@ -74,18 +88,9 @@ def _collective(instruction: Instruction, count: int, num_devices: int) -> Colle
     group = _first_group(instruction.rest, num_devices)
     kind = instruction.op.removesuffix("-start")
     size = sum(array.size for array in hlo.arrays(instruction.shape))
-    starts = kind != instruction.op
-    # XLA on GPUs writes synchronous collectives as starts, too, with is_sync.
-    overlaps = starts and '"is_sync":true' not in instruction.rest
-    # An asynchronous start lists operand and result: a shard and the whole array, which with n
-    # devices is n + 1 shards. A synchronous reduce-scatter only lists its result, one shard.
-    if starts and kind in ("all-gather", "reduce-scatter"):
-        size = size * len(group) // (len(group) + 1)
-    elif starts and kind == "collective-permute":
-        size //= 2
-    elif kind == "reduce-scatter":
+    if kind == "reduce-scatter":  # its result is one shard
         size *= len(group)
-    return Collective(kind, size, group, count, overlaps)
+    return Collective(kind, size, group, count)
 
 
 def _first_group(line: str, num_devices: int) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Parses the text of a compiled program (HLO): its instructions, and how often each of them runs.
 
-collectives.py and tpu_program.py share this parser.
+collectives.py and program.py share this parser.
 """
 
 import logging
@@ -60,7 +60,12 @@ class Array(NamedTuple):
 
 
 def computations(program: str) -> tuple[str, dict[str, list[Instruction]]]:
-    """Returns the name of the entry computation, and {name of a computation: its instructions}."""
+    """Returns the name of the entry computation, and {name of a computation: its instructions}.
+
+    An asynchronous instruction is a pair, `%x = ... copy-start(%y)` and `%z = ... copy-done(%x)`.
+    The shape of the start would have operands and counters besides the result: it gets that of the
+    `-done`.
+    """
     named, entry, instructions = {}, "", []
     for line in program.splitlines():
         if head := COMPUTATION.match(line):
@@ -69,7 +74,12 @@ def computations(program: str) -> tuple[str, dict[str, list[Instruction]]]:
         elif match := INSTRUCTION.match(line):
             instructions.append(Instruction(*match.groups()))
     assert entry, "not the text of an HLO module"
-    return entry, named
+    everything = [x for instructions in named.values() for x in instructions]
+    results = {x.operands[0]: x.shape for x in everything if x.op.endswith("-done")}
+    return entry, {
+        name: [x._replace(shape=results.get(x.name, x.shape)) for x in instructions]
+        for name, instructions in named.items()
+    }
 
 
 def runs(program: str) -> Iterator[Run]:
@@ -87,7 +97,7 @@ def runs(program: str) -> Iterator[Run]:
             trips = _trips(instruction, named) if instruction.op == "while" else 1
             # What a fusion or a reduction applies needs no main memory: `fused` is inherited.
             part = "to_apply=" in instruction.rest and instruction.op != "call"
-            part = part or instruction.op == "fusion"
+            part = part or instruction.op.removesuffix("-start") == "fusion"
             for called in instruction.called:
                 yield from within(called, count * trips, fused or part)
 

@@ -5,17 +5,13 @@ are read from the compiled program.
 """
 
 import functools
-import importlib.util
 import json
 import logging
-import os
-import re
 from pathlib import Path
 from types import ModuleType
 
 import flax.linen as nn
 import jax
-from jax.experimental import topologies
 from ml_collections import ConfigDict
 
 from transformer.distributed.layout import Layout, bytes_per_device, make_layout, to_restore
@@ -25,7 +21,7 @@ from transformer.modes import prepare
 from transformer.runtime import progress, startup
 from transformer.runtime.devices import HARDWARE, hardware
 from transformer.tasks.task import init_params
-from transformer.tools.plan import plan_text, step_time, tpu_program
+from transformer.tools.plan import plan_text, program, step_time, topologies
 from transformer.tools.plan.collectives import find_collectives, summed
 from transformer.training.state import TrainState, init_state
 from transformer.training.update import make_step
@@ -64,16 +60,7 @@ def check(config: ConfigDict) -> None:
             f"config.plan.topology={topology} determines the number of devices: "
             f"config.plan.num_devices must be 0, found {options.num_devices}"
         )
-    if not re.fullmatch(r"v[56]e:\d+x\d+", topology):
-        raise UserError(
-            "config.plan.topology must be a slice of TPU v5e or v6e, such as v5e:4x4, found "
-            f"{topology!r} (for other devices set config.plan.num_devices)"
-        )
-    if not importlib.util.find_spec("libtpu"):
-        raise UserError(
-            f"config.plan.topology={topology} needs the TPU compiler, but libtpu is not "
-            "installed: pip install jax[tpu]"
-        )
+    topologies.check(topology)
 
 
 def simulate(num_devices: int) -> None:
@@ -83,23 +70,10 @@ def simulate(num_devices: int) -> None:
     jax.config.update("jax_num_cpu_devices", num_devices)
 
 
-def slice_of_pod(topology: str) -> list[jax.Device]:
-    """Returns the abstract devices of a TPU slice such as 'v5e:4x4', to compile for.
-
-    Chips with two cores (v4, v5p) would appear as two devices, although a run uses them as one:
-    `check` refuses them.
-    """
-    # Otherwise libtpu asks the cloud's metadata server where it runs.
-    os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_WORKER_HOSTNAMES="localhost")
-    # Several plans may run at a time, because no device is used.
-    os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
-    return topologies.get_topology_desc(topology, platform="tpu").devices
-
-
 def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     """Returns the plan {name: value}, in bytes, FLOPs and seconds; None for unknown values."""
     options, parallel = config.plan, config.parallel
-    abstract_devices = slice_of_pod(options.topology) if options.topology else ()
+    abstract_devices = topologies.abstract_devices(options.topology) if options.topology else ()
     layout = make_layout(parallel.strategy, parallel.mesh, options.num_devices, abstract_devices)
     model = task_module.model(config, task_module.sizes(config, None))
     # Texts are [rows, length]. Images have more dimensions, and count as one position each.
@@ -110,8 +84,8 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     logging.info("compiling the step; this takes seconds, or minutes for a large model")
     batch = batch_on(layout, task_module.example(config, rows))
     with progress.waiting("compile the step"):
-        state, program = compiled(config, task_module, model, layout, batch)
-    memory = program.memory_analysis()
+        state, step = compiled(config, task_module, model, layout, batch)
+    memory = step.memory_analysis()
     sizes = {
         "parameters": bytes_per_device(state.params),
         "moments": bytes_per_device(state.opt_state),
@@ -123,9 +97,9 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     }
     flops = model.flops(rows, length) if hasattr(model, "flops") else None
     kind = options.device or layout.mesh.devices.flat[0].device_kind
-    text = program.as_text()
+    text = step.as_text()
     collectives = find_collectives(text, layout.mesh.size)
-    cost = tpu_program.cost(text) if options.topology else None
+    cost = program.total(cost for _, cost in program.costs(text)) if options.topology else None
     work = step_time.Work(flops, collectives, layout.mesh.size, kind)
     return {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),

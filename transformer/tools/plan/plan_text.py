@@ -29,4 +29,6 @@ def _shown(name: str, value: object) -> str:
         return f"{1e3 * value:.2f} ms"
     if "flops" in name:
         return f"{value:.3e}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,4 +1,4 @@
-"""Estimates the time of a step from its FLOPs, its collectives and a TPU's program."""
+"""Estimates the time of a step from its FLOPs, its collectives and an accelerator's program."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,11 @@ from ml_collections import ConfigDict
 
 from transformer.runtime.devices import hardware
 from transformer.tools.plan.collectives import Collective
-from transformer.tools.plan.tpu_program import Cost
+from transformer.tools.plan.program import Cost
+
+# Seconds in which a host launches a kernel: an assumption, not measured. A GPU's program that is
+# recorded in CUDA graphs launches faster.
+LAUNCH = 3e-6
 
 
 class Work(NamedTuple):
@@ -44,44 +48,65 @@ def times(work: Work, options: ConfigDict, num_steps: int) -> dict:
 
 
 def program_times(work: Work, cost: Cost, bandwidth: float) -> dict:
-    """Returns a lower bound of a step's time, from a TPU's own program; None for unknown values.
+    """Returns a lower bound of a step's time, from an accelerator's program; None: unknown.
 
-    A device moves data while it computes, and the compiler's estimate of an instruction counts the
-    longer of the two. So a step takes at least the larger of both sums, plus the collectives that
-    do not overlap with them. 'share_of_peak' is the MFU at this bound, the highest possible. All
-    values are as good as the compiler's estimates.
+    A device computes, moves data and launches kernels at the same time, so a step takes at least
+    the largest of these times, plus what collectives take beyond the instructions that run
+    meanwhile. 'share_of_peak' is the MFU at this bound, the highest possible. All values are as
+    good as the counts: bytes, kernels and LAUNCH are upper bounds, and a TPU's cycles are its
+    compiler's estimate, which counts the longer of computing and moving for each instruction.
     """
-    device = hardware(work.kind)
-    memory = instructions = bound = share = None
-    if device.clock:
-        memory = cost.moved / device.memory_bandwidth
-        instructions = cost.cycles / device.clock
-    waited_for = [collective for collective in work.collectives if not collective.overlaps]
-    waiting = seconds_to_send(waited_for, work.kind, bandwidth)
-    if memory is not None and waiting is not None:
-        bound = max(memory, instructions) + waiting
-        share = work.flops and work.flops / (work.num_devices * device.peak) / bound
+    peak = work.num_devices * hardware(work.kind).peak
+    computing = work.flops / peak if work.flops and peak else None
+    times = {"peak_seconds": computing, **_busy(cost, work.kind)}
+    waiting = seconds_to_send(work.collectives, work.kind, bandwidth, overlapped=True)
+    bound = None
+    if times["memory_seconds"] is not None and waiting is not None:
+        bound = _longest(times) + waiting
     return {
         "bytes_moved": cost.moved,
-        "memory_seconds": memory,
-        "instruction_seconds": instructions,
+        "kernels": cost.kernels,
+        **times,
         "waiting_seconds": waiting,
         "bound_seconds": bound,
-        "share_of_peak": share,
+        "share_of_peak": bound and computing and computing / bound,
     }
 
 
-def seconds_to_send(collectives: list[Collective], kind: str, bandwidth: float) -> float | None:
+def _busy(cost: Cost, kind: str) -> dict:
+    """Returns the seconds in which devices of a kind move data, compute and launch kernels."""
+    device = hardware(kind)
+    moving = cost.moved / device.memory_bandwidth if device.memory_bandwidth else None
+    # The host of a TPU starts whole programs.
+    return {
+        "memory_seconds": moving,
+        "instruction_seconds": cost.cycles / device.clock if device.clock else None,
+        "launch_seconds": None if "TPU" in kind else cost.kernels * LAUNCH,
+    }
+
+
+def _longest(times: dict) -> float:
+    return max((seconds for seconds in times.values() if seconds), default=0.0)
+
+
+def seconds_to_send(
+    collectives: list[Collective], kind: str, bandwidth: float, *, overlapped: bool = False
+) -> float | None:
     """Returns the seconds that collectives take; None if the bandwidth is unknown.
 
-    A `bandwidth` of 0 stands for that of the device `kind`.
+    A `bandwidth` of 0 stands for that of the device `kind`. If `overlapped`, a collective counts
+    only as much as it takes longer than the instructions that run meanwhile; collectives that are
+    sent at the same time do not share their links.
     """
     seconds = 0.0
     for collective in collectives:
         bytes_per_second = bandwidth or rate(kind, collective.group)
         if not bytes_per_second:
             return None
-        seconds += collective.count * collective.sent / bytes_per_second
+        sending = collective.sent / bytes_per_second
+        if overlapped:
+            sending = max(0.0, sending - _longest(_busy(collective.meanwhile, kind)))
+        seconds += collective.count * sending
     return seconds
 
 
