@@ -17,7 +17,7 @@ def test_a_gpu_is_the_one_whose_data_sheet_times_are_from(name):
     gpu = topologies.GPUS[name]
     sheet = hardware(gpu.kind)
     assert sheet == HARDWARE["A100-SXM4-80GB" if name == "a100" else name.upper()]
-    text = topologies.described(gpu)
+    text = topologies.description(gpu)
     assert f"device_memory_size: {sheet.memory_bytes:.0f} " in text
     assert f"memory_bandwidth: {sheet.memory_bandwidth:.0f}\n" in text
 

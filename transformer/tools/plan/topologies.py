@@ -11,16 +11,12 @@ from jax.experimental import topologies
 from transformer.errors import UserError
 from transformer.runtime.devices import hardware
 
-# What `pip install` adds to JAX for TPUs and for GPUs.
-TPU_COMPILER = ("libtpu",)
-GPU_COMPILER = ("jax_cuda13_plugin", "jax_cuda12_plugin")
-
 
 class GPU(NamedTuple):
     """What XLA's compiler asks about a GPU besides HARDWARE (runtime/devices.py)."""
 
     kind: str  # as the driver calls it
-    capability: str  # what it computes: 8.0, 9.0, 10.0
+    capability: str  # CUDA's compute capability
     cores: int  # streaming multiprocessors
     fpus: int  # float32 units of a core
     shared_memory: int  # KiB of a core; a block of threads can have all but one
@@ -41,19 +37,22 @@ GPUS = {
 def check(topology: str) -> None:
     """Raises UserError if a `config.plan.topology` is unknown, or its compiler not installed."""
     kind, _, count = topology.partition(":")
-    is_gpu = kind in GPUS and re.fullmatch(r"[1-9]\d*", count)
-    if not is_gpu and not re.fullmatch(r"v[56]e:\d+x\d+", topology):
+    if kind in GPUS and re.fullmatch(r"[1-9]\d*", count):
+        packages, extra = ("jax_cuda13_plugin", "jax_cuda12_plugin"), "cuda13"
+        hosts, rest = divmod(int(count), 8)
+        if hosts and rest:
+            raise UserError(
+                f"config.plan.topology={topology}: more than 8 GPUs must be whole hosts of 8, such "
+                f"as {kind}:{8 * hosts}"
+            )
+    elif re.fullmatch(r"v[56]e:\d+x\d+", topology):
+        packages, extra = ("libtpu",), "tpu"
+    else:
         raise UserError(
             "config.plan.topology must be a slice of TPU v5e or v6e, such as v5e:4x4, or GPUs "
             f"({', '.join(GPUS)}), such as h100:8, found {topology!r} (for other devices set "
             "config.plan.num_devices)"
         )
-    if is_gpu and int(count) > 8 and int(count) % 8:
-        raise UserError(
-            f"config.plan.topology={topology}: more than 8 GPUs must be whole hosts of 8, such as "
-            f"{kind}:{int(count) // 8 * 8}"
-        )
-    packages, extra = (GPU_COMPILER, "cuda13") if is_gpu else (TPU_COMPILER, "tpu")
     if not any(map(importlib.util.find_spec, packages)):
         raise UserError(
             f"config.plan.topology={topology} needs the compiler of these devices, but "
@@ -73,7 +72,7 @@ def abstract_devices(topology: str) -> list[jax.Device]:
         per_host = min(int(count), 8)
         return topologies.get_topology_desc(
             platform="cuda",
-            target_config=described(GPUS[kind]),
+            target_config=description(GPUS[kind]),
             topology=f"{int(count) // per_host}x1x{per_host}",  # hosts, of one process each
         ).devices
     # Otherwise libtpu asks the cloud's metadata server where it runs.
@@ -86,7 +85,7 @@ def abstract_devices(topology: str) -> list[jax.Device]:
         raise UserError(f"config.plan.topology={topology} is no slice of a pod: {error}") from error
 
 
-def described(gpu: GPU) -> str:
+def description(gpu: GPU) -> str:
     """Returns a GPU as text of XLA's GpuTargetConfigProto."""
     sheet, (major, minor) = hardware(gpu.kind), gpu.capability.split(".")
     # From 9.0 on XLA uses instructions of this capability alone, such as Hopper's wgmma.
