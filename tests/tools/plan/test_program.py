@@ -41,6 +41,7 @@ def test_an_asynchronous_instruction_is_counted_once():
             *(1024, 1),
         ),
         ('%more = f32[256]{0} custom-call(), custom_call_target="AllocateBuffer"', 0, 0),
+        ('%more = f32[128]{0} custom-call(%x), custom_call_target="ConcatBitcast"', 0, 0),
         ('%more = f32[128]{0} custom-call(%x), custom_call_target="__cublas$gemm"', 1024, 1),
     ],
 )
