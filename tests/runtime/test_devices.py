@@ -19,6 +19,8 @@ B, S = 2, 6
         ("NVIDIA H100 PCIe", 756, 80, False),
         ("NVIDIA H100 NVL", 835, 0, False),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 0, 0, False),
+        ("NVIDIA B200", 2250, 180, True),
+        ("NVIDIA GB200", 2500, 0, False),
         ("NVIDIA H200", 989, 141, True),
         ("NVIDIA GH200 480GB", 989, 0, False),
         ("NVIDIA A100-SXM4-40GB", 312, 40, True),
