@@ -41,6 +41,18 @@ def test_dot_general_is_the_library_s_with_its_gradients(x, y, dimensions, dtype
         np.testing.assert_array_equal(found, expected)
 
 
+def test_a_wide_layer_has_the_weight_gradient_of_the_plain_product():
+    """Which CPUs sum as [F, D] and transpose, if there are many rows."""
+    random = np.random.default_rng(12)
+    draw = lambda *shape: jnp.asarray(random.integers(-3, 4, shape), jnp.float32)
+    x, y, gradient = draw(2, 256, 3, 4), draw(3, 4, 6), draw(2, 256, 6)
+    dimensions = ((2, 3), (0, 1)), ((), ())
+    _, back = jax.vjp(lambda y: dense.dot_general(x, y, dimensions), y)
+    expected = np.einsum("bthk,btd->hkd", x, gradient)
+    np.testing.assert_array_equal(*back(gradient), expected)
+    assert np.abs(expected).max() < 2**24  # every sum is exact, in whatever order
+
+
 def sums_of_products(jaxpr):
     """The types in which the matrix products of a program, and of those it calls, are summed."""
     for equation in jaxpr.eqns:

@@ -1,7 +1,7 @@
-"""Matrix products, dropout and sums over blocks, in the forms that are fast or take little memory.
+"""Matrix products, dropout, GELU, sums over blocks, in forms that are fast or take little memory.
 
-The first two compute what `jax.lax.dot_general` and `flax.linen.Dropout` do; docs/performance.md
-has the measurements.
+The first three compute what `jax.lax.dot_general`, `flax.linen.Dropout` and `flax.linen.gelu` do;
+docs/performance.md has the measurements.
 """
 
 import functools
@@ -95,14 +95,28 @@ def _as_matrices(x: Array, y: Array, product: Array) -> Array:
     summed = (x.ndim + y.ndim - product.ndim) // 2
     rows = math.prod(x.shape[:summed])
     x, y = x.reshape(rows, -1), y.reshape(rows, -1)
+    D, F = x.shape[1], y.shape[1]
+    if x.dtype == jnp.float32 and D >= 2 * F and F % 2 == 0 and rows >= 512:
+        # CPUs multiply float32 [F, N] x [N, D] up to 1.8 times as fast as [D, N] x [N, F], if F is
+        # the smaller. From a few hundred rows on that pays for the transpose.
+        matrix = jax.lax.dot_general(y, x, (((0,), (0,)), ((), ())))
+        return _transposed(matrix).reshape(product.shape)
     contracted = 0
     if x.dtype == jnp.bfloat16 and rows % 2 == 0:
-        # CPUs multiply bfloat16 [D, N] x [N, F] three times as fast as [N, D] x [N, F]. XLA would
-        # make a plain transpose a part of the product; that of two halves it leaves as it is.
-        x, contracted = x.reshape(2, rows // 2, -1).transpose(2, 0, 1).reshape(-1, rows), 1
+        # CPUs multiply bfloat16 [D, N] x [N, F] three times as fast as [N, D] x [N, F].
+        x, contracted = _transposed(x), 1
     dimensions = ((contracted,), (0,)), ((), ())
     matrix = jax.lax.dot_general(x, y, dimensions, preferred_element_type=jnp.float32)
     return matrix.astype(product.dtype).reshape(product.shape)
+
+
+def _transposed(matrix: Array) -> Array:
+    """Transposes a matrix of an even number of rows, as two halves.
+
+    XLA on CPUs would make a plain transpose a part of the product before or behind it.
+    """
+    rows, columns = matrix.shape
+    return matrix.reshape(2, rows // 2, columns).transpose(2, 0, 1).reshape(columns, rows)
 
 
 def _unchanged(x: Array, y: Array, product: Array) -> Array:
@@ -151,6 +165,18 @@ class Dropout(nn.Module):
         halves = jnp.concatenate([words & 0xFFFF, words >> 16], axis=-1)[..., : x.shape[-1]]
         scaled = (x.astype(jnp.float32) * (2**16 / kept)).astype(x.dtype)
         return jnp.where(halves < kept, scaled, 0)
+
+
+# Checkpointed: to compute it again in the backward pass costs less than to read it from memory.
+@jax.checkpoint
+def gelu(x: Array) -> Array:
+    """Returns x times the probability that a standard normal number is below x.
+
+    Hendrycks and Gimpel 2016. It is right to 1e-6, and 0 below -5.5, where flax's has all digits
+    and takes CPUs twice as long.
+    """
+    wide = x.astype(jnp.float32)  # 1 + erf would lose a bfloat16's few digits
+    return (0.5 * wide * (1 + jax.lax.erf(wide * 0.5**0.5))).astype(x.dtype)
 
 
 def logits(x_BTD: Array, matrix_VD: Array) -> Array:

@@ -5,18 +5,17 @@ the layers is a field of LayerOptions and a key of configs/_layers.py.
 """
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 
 import flax.linen as nn
 
 from transformer.errors import UserError
-from transformer.models import fields, positions
+from transformer.models import dense, fields, positions
 from transformer.models.scores import SCORES
 
 ACTIVATIONS = {
     "relu": nn.relu,
-    "gelu": functools.partial(nn.gelu, approximate=False),
+    "gelu": dense.gelu,
     "gelu_tanh": nn.gelu,  # the approximation by tanh, which GPT-2 has
     "silu": nn.silu,  # x * sigmoid(x), also called swish
     "sigmoid": nn.sigmoid,
