@@ -11,7 +11,7 @@ import pathlib
 import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LIMITS = {"core": 7_700, "families": 3_800, "tools": 6_200}
+LIMITS = {"core": 7_760, "families": 3_800, "tools": 6_200}
 A_FAMILY, A_TOOL, TESTS = 700, 1_000, 26_000
 BLANK = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),

@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conformance import decoding, tables, tiny_models
@@ -87,10 +88,16 @@ def test_a_call_is_logits_of_hidden(case):
     @tiny.jit
     def logits(params, inputs):
         x_BTD = case.model.apply({"params": params}, **inputs, train=False, method="hidden")
-        return case.model.apply({"params": params}, x_BTD, method="logits")
+        rounded = case.model.apply({"params": params}, x_BTD, jnp.bfloat16, method="logits")
+        return case.model.apply({"params": params}, x_BTD, method="logits"), rounded
 
     inputs, _ = case.kind.batch(ALONE, LENGTH)
-    assert distance(logits(case.params, inputs), case.logits(inputs)) < 1e-5, (
+    found, rounded = logits(case.params, inputs)
+    assert rounded.dtype == jnp.bfloat16, f"{case.name}: logits(x, dtype) are not of type `dtype`"
+    assert distance(rounded, found) < 2**-8 * np.abs(found).max(), (
+        f"{case.name}: logits(x, bfloat16) are not logits(x), rounded"
+    )
+    assert distance(found, case.logits(inputs)) < 1e-5, (
         f"{case.name}: logits(hidden(inputs)) are not the logits of a call"
     )
 

@@ -37,8 +37,8 @@ class Successor(nn.Module):
     def hidden(self, ids, *, train):
         return nn.tanh(self.embed(ids))
 
-    def logits(self, x_BTD):
-        return self.dense(x_BTD)
+    def logits(self, x_BTD, dtype="float32"):
+        return self.dense(x_BTD).astype(dtype)
 
     def __call__(self, ids, *, train):
         return self.logits(self.hidden(ids, train=train))
@@ -209,8 +209,8 @@ class Penalised(nn.Module):
         self.sow("losses", "spread", numbers[..., 0])
         return numbers
 
-    def logits(self, x_BTD):
-        return self.dense(x_BTD)
+    def logits(self, x_BTD, dtype="float32"):
+        return self.dense(x_BTD).astype(dtype)
 
     def __call__(self, numbers, *, train):
         return self.logits(self.hidden(numbers, train=train))

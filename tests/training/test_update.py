@@ -5,10 +5,12 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from helpers import tiny
 
 from transformer.distributed.layout import make_layout, state_shardings
+from transformer.training import update
 from transformer.training.update import micro_batches
 
 MODEL = tiny.model(num_layers=1)
@@ -134,3 +136,13 @@ def test_an_infinite_learning_rate_never_enters_the_params(strategy, num_devices
     assert not sums["finite"]
     assert int(sums["skipped"]) == 1
     tiny.assert_same_bits(after._replace(step=after.step - 1, skipped=after.skipped - 1), expected)
+
+
+def test_the_norm_under_pmap_is_that_of_all_elements():
+    """Of a scalar, a vector, a matrix and a kernel with heads."""
+    random = np.random.default_rng(5)
+    shapes = ((), (7,), (3, 5), (2, 3, 4))
+    tree = {str(shape): jnp.asarray(random.standard_normal(shape)) for shape in shapes}
+    expected = optax.tree.norm(tree)
+    assert float(update._norm(tree, "devices")) == pytest.approx(float(expected), rel=1e-6)
+    assert float(update._norm(tree, None)) == float(expected)

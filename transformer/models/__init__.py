@@ -44,8 +44,9 @@ argument of jit; `fields.py` has checks of their values. A model may have
 
     sow("losses", name, value [B, ...])     in `__call__`, or in `hidden`: added to the loss of any
                                             task, and logged by its name (losses.forward)
-    hidden(the inputs of __call__, *, train) -> x_BTD and logits(x_BTD) -> logits_BTV, of which
-        __call__ is made: a loss can then make the logits in blocks (config.loss.blocks)
+    hidden(the inputs of __call__, *, train) -> x_BTD and logits(x_BTD, dtype) -> logits_BTV
+        `__call__` is made of them, with float32: a training loss can then make the logits in the
+        type of activations, and in blocks (config.loss.blocks)
     flops(rows, length) -> int              FLOPs of one training step, for MFU
     takes_packed_rows                       False: a row may hold one sentence pair only
     num_texts                               2: a classifier of two texts a row, segments 1 and 2

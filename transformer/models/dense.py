@@ -24,17 +24,26 @@ FEW_ROWS = 8
 def dot_general(x: Array, y: Array, dimensions: Any, **_: Any) -> Array:
     """Returns `jax.lax.dot_general`, summed in float32 and rounded once, to the type of x.
 
-    Accelerators sum bfloat16 products in float32 anyway. On CPUs it is what uses the units for
-    bfloat16: 1.5 to 2 times the rate of float32 with AVX-512, about 5 times with AMX. flax also
-    passes `precision`, which is ignored.
+    Accelerators sum bfloat16 products in float32 anyway (on a 'tensor' mesh each device its part).
+    On CPUs it is what uses the units for bfloat16: 1.5 to 2 times the rate of float32 with AVX-512,
+    about 5 times with AMX. flax also passes `precision`, which is ignored.
     """
     return _product(x, y, dimensions, x.dtype)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def _product(x: Array, y: Array, dimensions: Any, dtype: jnp.dtype) -> Array:
-    product = jax.lax.dot_general(x, y, dimensions, preferred_element_type=jnp.float32)
-    return product.astype(dtype)
+    def in_float32(x: Array, y: Array) -> Array:
+        product = jax.lax.dot_general(x, y, dimensions, preferred_element_type=jnp.float32)
+        return product.astype(dtype)
+
+    if dtype == jnp.float32:
+        return in_float32(x, y)
+    # Accelerators sum in float32 anyway; asked for float32, they would write some products in it.
+    as_it_is = functools.partial(
+        jax.lax.dot_general, dimension_numbers=dimensions, preferred_element_type=dtype
+    )
+    return jax.lax.platform_dependent(x, y, cpu=in_float32, default=as_it_is)
 
 
 def _product_forward(
@@ -179,13 +188,13 @@ def gelu(x: Array) -> Array:
     return (0.5 * wide * (1 + jax.lax.erf(wide * 0.5**0.5))).astype(x.dtype)
 
 
-def logits(x_BTD: Array, matrix_VD: Array) -> Array:
-    """Returns logits [B, T, V] in float32: einsum("BTD,VD->BTV") in the type of x."""
+def logits(x_BTD: Array, matrix_VD: Array, dtype: jnp.dtype = jnp.float32) -> Array:
+    """Returns logits [B, T, V] in `dtype`: einsum("BTD,VD->BTV") in the type of x."""
     matrix_VD = matrix_VD.astype(x_BTD.dtype)
     if x_BTD.shape[0] * x_BTD.shape[1] <= FEW_ROWS and x_BTD.dtype == jnp.float32:
         # CPUs read the matrix twice as fast if it is the left operand.
-        return jnp.moveaxis(jnp.einsum("VD,BTD->VBT", matrix_VD, x_BTD), 0, -1)
-    return _product(x_BTD, matrix_VD, (((2,), (1,)), ((), ())), jnp.float32)
+        return jnp.moveaxis(jnp.einsum("VD,BTD->VBT", matrix_VD, x_BTD), 0, -1).astype(dtype)
+    return _product(x_BTD, matrix_VD, (((2,), (1,)), ((), ())), dtype)
 
 
 def split(array: Array, blocks: int) -> Array:

@@ -112,10 +112,10 @@ class Transformer(nn.Module):
         memory_view = View(memory_mask_BTS, target_positions, source_positions)
         return self.decoder(x_BTD, view, memory_BSD, memory_view, train=train)
 
-    def logits(self, x_BTD: Array) -> Array:
-        """Returns the logits [B, T, V] before the softmax (paper 3.4), in float32."""
-        logits_BTV = dense.logits(x_BTD, self.output_embedding.embedding)
-        return logits_BTV + self.bias_V if self.output_bias else logits_BTV
+    def logits(self, x_BTD: Array, dtype: jnp.dtype = jnp.float32) -> Array:
+        """Returns the logits [B, T, V] before the softmax (paper 3.4)."""
+        logits_BTV = dense.logits(x_BTD, self.output_embedding.embedding, dtype)
+        return logits_BTV + self.bias_V.astype(dtype) if self.output_bias else logits_BTV
 
     def encode(
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool

@@ -60,10 +60,10 @@ class LanguageModel(nn.Module):
         view = self_view(positions, segments, causal=True)
         return self.decoder(x_BTD, view, train=train)
 
-    def logits(self, x_BTD: Array) -> Array:
-        """Returns the logits [B, T, V] before the softmax, in float32."""
+    def logits(self, x_BTD: Array, dtype: jnp.dtype = jnp.float32) -> Array:
+        """Returns the logits [B, T, V] before the softmax."""
         output = self.embedding if self.tied_embeddings else self.output_embedding
-        return dense.logits(x_BTD, output.embedding)
+        return dense.logits(x_BTD, output.embedding, dtype)
 
     def encode(self, *_: Array, train: bool) -> tuple[()]:
         """Returns the memory, which is empty: there is no source."""

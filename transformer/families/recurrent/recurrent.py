@@ -133,9 +133,9 @@ class Recurrent(nn.Module):
         self.sow("intermediates", "attention", weights)  # each [B, W, T, S]: W = 1, one head
         return self.dropout(h_BWTD[:, 0], deterministic=not train)
 
-    def logits(self, x_BTD: Array) -> Array:
+    def logits(self, x_BTD: Array, dtype: jnp.dtype = jnp.float32) -> Array:
         """Returns logits [B, T, V] of the decoder's outputs."""
-        return dense.logits(x_BTD, self.output_embedding.embedding)
+        return dense.logits(x_BTD, self.output_embedding.embedding, dtype)
 
     def encode(
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool

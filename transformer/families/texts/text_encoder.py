@@ -88,9 +88,9 @@ class MaskedLanguageModel(TextEncoder):
         # x[b, masked[b, t]]: a row has few masked tokens, so that few logits are computed.
         return jnp.take_along_axis(x_BSD, masked[:, :, None], axis=1)
 
-    def logits(self, x_BTD: Array) -> Array:
+    def logits(self, x_BTD: Array, dtype: jnp.dtype = jnp.float32) -> Array:
         """Returns the logits [B, T, V]; the embeddings are the output matrix, too."""
-        return self.head(x_BTD, self.embedding.embedding)
+        return self.head(x_BTD, self.embedding.embedding, dtype)
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step."""
@@ -107,13 +107,13 @@ class MaskedHead(nn.Module):
     dtype: jnp.dtype
 
     @nn.compact
-    def __call__(self, x_BTD: Array, matrix_VD: Array) -> Array:
-        """Returns logits [B, T, V] in float32; `matrix_VD` are the embeddings."""
+    def __call__(self, x_BTD: Array, matrix_VD: Array, dtype: jnp.dtype) -> Array:
+        """Returns logits [B, T, V] in `dtype`; `matrix_VD` are the embeddings."""
         x_BTD = nn.Dense(x_BTD.shape[-1], dtype=self.dtype, name="transform")(x_BTD)
         x_BTD = ACTIVATIONS[self.activation](x_BTD)
         x_BTD = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype, name="norm")(x_BTD)
         bias_V = self.param("bias", nn.initializers.zeros, matrix_VD.shape[:1])
-        return dense.logits(x_BTD, matrix_VD) + bias_V
+        return dense.logits(x_BTD, matrix_VD, dtype) + bias_V.astype(dtype)
 
 
 class TextClassifier(TextEncoder):
