@@ -94,7 +94,8 @@ def test_a_call_is_logits_of_hidden(case):
     inputs, _ = case.kind.batch(ALONE, LENGTH)
     found, rounded = logits(case.params, inputs)
     assert rounded.dtype == jnp.bfloat16, f"{case.name}: logits(x, dtype) are not of type `dtype`"
-    assert distance(rounded, found) < 2**-8 * np.abs(found).max(), (
+    # Rounded to 8 bits, and once more where a bias is added.
+    assert distance(rounded, found) < 2**-7 * np.abs(found).max(), (
         f"{case.name}: logits(x, bfloat16) are not logits(x), rounded"
     )
     assert distance(found, case.logits(inputs)) < 1e-5, (
