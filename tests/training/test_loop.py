@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest.mock import Mock
 
 import jax
 import numpy as np
@@ -236,13 +237,32 @@ def test_what_does_not_fit_is_said_before_step_1(
     tiny_config, tmp_path, monkeypatch, caplog, owner, name, said
 ):
     """A training step, the loss of validation, or its beam search."""
-    shown = lambda *_: lambda *_: exhausted()
+    shown = lambda *_: Mock(side_effect=exhausted)
     monkeypatch.setattr(owner, name, shown if name == "compile_step" else exhausted)
     with pytest.raises(ValueError, match=said) as raised:
         train.train(tiny_config(), tmp_path)
     assert "\n" not in str(raised.value)
     assert not read(tmp_path)
     assert not list((tmp_path / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize(("strategy", "step"), [("pmap", "_fun"), ("jit", "global_step")])
+def test_a_step_is_compiled_once_beside_validation(
+    tiny_config, devices, tmp_path, caplog, monkeypatch, strategy, step
+):
+    """The calls find the program that a thread has compiled."""
+    devices(1)
+    translate_nothing(monkeypatch)
+    caplog.set_level(logging.DEBUG, "jax._src.dispatch")
+    changes = {"train.num_steps": 1, "evaluate.every": 0, "evaluate.samples": 0}
+    train.train(tiny_config(changes | {"parallel.strategy": strategy}), tmp_path)
+    compiled_steps = [
+        record.threadName
+        for record in caplog.records
+        if record.getMessage().startswith(f"Finished XLA compilation of jit({step})")
+    ]
+    assert len(compiled_steps) == 1
+    assert compiled_steps[0].startswith("ThreadPoolExecutor")
 
 
 @pytest.mark.slow
@@ -255,7 +275,7 @@ def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, cap
     config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
     train.train(config.copy_and_resolve_references(), tmp_path / "run")
     said = [record.getMessage() for record in caplog.records]
-    assert any(re.search(r"^dry run done: .*, [2-4] steps of training", x) for x in said)
+    assert any(re.search(r"^dry run done in .*, [2-4] steps of training", x) for x in said)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "rehearse", lambda state, *_: state)
         train.train(config.copy_and_resolve_references(), tmp_path / "without")

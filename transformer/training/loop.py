@@ -8,6 +8,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -188,26 +189,29 @@ def rehearse(
     UserError if something does not fit into the devices' memory: now, not hours later. Returns the
     state unchanged; the one passed in is donated.
     """
-    batch_numbers = task.batches.first_of_each_length()
+    batches = [load(t) for t in task.batches.first_of_each_length()]
     logging.info("dry run: compiling, and running the largest shapes once")
     start = time.perf_counter()
-    with progress.waiting("compile validation"), memory.freed_returned():
+    waiting = progress.waiting("compile validation and a step")
+    with waiting, memory.freed_returned(), ThreadPoolExecutor(1) as thread:
+        # The step is compiled meanwhile. JAX keeps its programs for the calls below, which raise
+        # again what fails here. With several processes, pmap would copy the state to lower a step.
+        if jax.process_count() == 1:
+            for batch, _ in batches:
+                thread.submit(compiled_step.lower(state, batch).compile)
         task.rehearse(gather_params(state.params, layout))
-    middle = time.perf_counter()
     # After validation, so that the step's memory is kept for the first step of training.
-    for t in batch_numbers:
-        batch, (rows, length) = load(t)
+    for batch, (rows, length) in batches:
         what = f"a step with {rows} rows of {length} positions"
         # With all weights 0 the gradient is divided by 0 and is NaN, so the update is skipped.
         fits = memory.fits_in_memory(what, OUT_OF_MEMORY_REMEDY)
-        with progress.waiting(f"compile {what}"), fits, jax.debug_nans(False):
+        with progress.waiting(f"run {what}"), fits, jax.debug_nans(False):
             state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
         # The dry run's step is undone: batch numbers and the schedule begin where they were.
         state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
-    end, steps = time.perf_counter(), quantity(len(batch_numbers), "step")
-    message = "dry run done: the largest batches of validation in %.1f s, %s of training in %.1f s"
-    logging.info(message, middle - start, steps, end - middle)
+    message = "dry run done in %.1f s: the largest batches of validation, %s of training"
+    logging.info(message, time.perf_counter() - start, quantity(len(batches), "step"))
     return state
 
 
