@@ -237,7 +237,8 @@ def test_what_does_not_fit_is_said_before_step_1(
     tiny_config, tmp_path, monkeypatch, caplog, owner, name, said
 ):
     """A training step, the loss of validation, or its beam search."""
-    shown = lambda *_: Mock(side_effect=exhausted)
+    fails = {"side_effect": exhausted, "lower.return_value.compile.side_effect": exhausted}
+    shown = lambda *_: Mock(**fails)
     monkeypatch.setattr(owner, name, shown if name == "compile_step" else exhausted)
     with pytest.raises(ValueError, match=said) as raised:
         train.train(tiny_config(), tmp_path)

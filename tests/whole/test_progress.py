@@ -20,7 +20,7 @@ BARS = (
     *("tokenise train", "pack", "train", "translate validation", "loss of validation"),
     *("translate test", "loss of test"),
 )
-WAITS = "learn the vocabulary", "run a step with 8 rows of 32 positions", "compile validation"
+WAITS = "learn the vocabulary", "dry run: a step with 8 rows of 32 positions", "dry run: validation"
 
 
 def command(folder):

@@ -104,7 +104,7 @@ def _follow_compilations() -> Callable[[], bool]:
     """Returns a function that says whether a program is being compiled.
 
     JAX reports that a program is lowered, which is when its compilation begins, and that it is
-    compiled, both in the thread that waits for it.
+    compiled, both in the thread that waits for it (but for the dry run's step, training/loop.py).
     """
     # Threads, not a flag: several programs may be compiled at the same time.
     waiting_threads = set()

@@ -13,8 +13,8 @@ import threading
 
 # Settings of glibc's allocator: keep freed memory, in huge pages where available. By default each
 # step would return its large arrays to the kernel, which clears them again: a small step takes 1.35
-# times as long. Two arenas: only the main thread's keeps blocks over 64 MB, but in one for all the
-# threads that compile wait for each other.
+# times as long. Two arenas: only the main thread's keeps blocks over 64 MB, but with a single one
+# the threads that compile wait for each other.
 ALLOCATOR = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_MMAP_MAX_": "0",

@@ -192,20 +192,26 @@ def rehearse(
     batches = [load(t) for t in task.batches.first_of_each_length()]
     logging.info("dry run: compiling, and running the largest shapes once")
     start = time.perf_counter()
-    waiting = progress.waiting("compile validation and a step")
+    waiting = progress.waiting("dry run: validation")
     with waiting, memory.freed_returned(), ThreadPoolExecutor(1) as thread:
-        # The step is compiled meanwhile. JAX keeps its programs for the calls below, which raise
-        # again what fails here. With several processes, pmap would copy the state to lower a step.
-        if jax.process_count() == 1:
-            for batch, _ in batches:
-                thread.submit(compiled_step.lower(state, batch).compile)
-        task.rehearse(gather_params(state.params, layout))
+        # On a CPU the step is compiled meanwhile. JAX keeps its programs for the calls below, which
+        # raise again what fails here. A GPU, where it compiles, times kernels: alone, or in vain.
+        if jax.default_backend() == "cpu" and jax.process_count() == 1:
+            with jax.debug_nans(False):
+                lowered = [compiled_step.lower(state, batch) for batch, _ in batches]
+            for step in lowered:
+                thread.submit(step.compile)
+        try:
+            task.rehearse(gather_params(state.params, layout))
+        except BaseException:
+            thread.shutdown(wait=False, cancel_futures=True)
+            raise
     # After validation, so that the step's memory is kept for the first step of training.
     for batch, (rows, length) in batches:
         what = f"a step with {rows} rows of {length} positions"
         # With all weights 0 the gradient is divided by 0 and is NaN, so the update is skipped.
         fits = memory.fits_in_memory(what, OUT_OF_MEMORY_REMEDY)
-        with progress.waiting(f"run {what}"), fits, jax.debug_nans(False):
+        with progress.waiting(f"dry run: {what}"), fits, jax.debug_nans(False):
             state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
         # The dry run's step is undone: batch numbers and the schedule begin where they were.
