@@ -276,6 +276,11 @@ def test_a_topology_wants_the_compiler_of_its_devices(topology, extra, monkeypat
         plan.check(config_of(plan__topology=topology, plan__num_devices=0))
 
 
+def test_a_topology_determines_the_device():
+    with pytest.raises(UserError, match=r"config.plan.device must be '', found 'H100'"):
+        plan.check(config_of(plan__topology="v5e:2x4", plan__num_devices=0, plan__device="H100"))
+
+
 @pytest.mark.slow
 def test_the_mode_prints_one_line_and_leaves_nothing(tmp_path):
     """The given number of devices, whatever the environment says; no corpus, no workdir."""

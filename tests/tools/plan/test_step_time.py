@@ -40,6 +40,8 @@ def test_a_step_takes_the_longer_of_computation_and_communication():
     options.bandwidth = 1e12
     times = step_time.times(work, options, 3)
     assert (times["bound_by"], times["step_seconds"]) == ("compute", pytest.approx(1.0))
+    times = step_time.times(work, options, 3, {"bound_seconds": 3.0})
+    assert (times["bound_by"], times["step_seconds"]) == ("program", 3.0)
     assert step_time.times(work._replace(flops=None), options, 3)["step_seconds"] is None
 
 
@@ -60,7 +62,7 @@ def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
     assert times["launch_seconds"] is None
     assert times["waiting_seconds"] == pytest.approx(0.3 + 0.5)
     assert times["bound_seconds"] == pytest.approx(seconds + 0.8)
-    assert times["share_of_peak"] == pytest.approx(0.5 / (seconds + 0.8))
+    assert times["attainable_share"] == pytest.approx(0.5 / (seconds + 0.8))
 
 
 @pytest.mark.parametrize(
@@ -75,11 +77,11 @@ def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
 def test_a_gpus_program_is_bound_by_what_takes_longest(flops, cost, seconds):
     times = step_time.program_times(Work(flops, [], 2, "NVIDIA H100 80GB HBM3"), cost, 0.0)
     assert times["bound_seconds"] == pytest.approx(seconds)
-    assert times["share_of_peak"] == pytest.approx(flops / 2 / 989e12 / seconds)
+    assert times["attainable_share"] == pytest.approx(flops / 2 / 989e12 / seconds)
     assert times["instruction_seconds"] is None
 
 
 def test_a_program_of_an_unknown_device_has_no_times():
     times = step_time.program_times(Work(3, [], 1, "cpu"), Cost(1, 2), 0.0)
     assert times["bytes_moved"] == 1
-    assert times["bound_seconds"] is times["memory_seconds"] is times["share_of_peak"] is None
+    assert times["bound_seconds"] is times["memory_seconds"] is times["attainable_share"] is None

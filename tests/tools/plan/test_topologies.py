@@ -71,5 +71,5 @@ def test_a_plan_by_the_compiler_of_its_devices(topology):
     seconds = [program[f"{name}_seconds"] for name in ("peak", "memory", "instruction", "launch")]
     longest = max(filter(None, seconds))
     assert program["bound_seconds"] == pytest.approx(longest + program["waiting_seconds"])
-    assert 0 < program["share_of_peak"] < 1
+    assert 0 < program["attainable_share"] < 1
     assert (program["launch_seconds"] is None) == (program["instruction_seconds"] is not None)

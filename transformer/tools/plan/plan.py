@@ -40,6 +40,9 @@ def plan(config: ConfigDict, workdir: Path) -> None:
     # Before anything asks JAX for its devices, which fixes their number.
     if config.plan.num_devices or config.plan.topology:
         simulate(config.plan.num_devices or 1)
+    if config.plan.topology:
+        # A program for devices that are not there cannot be read back.
+        jax.config.update("jax_enable_compilation_cache", False)
     estimates = planned(config, prepare.check(config))
     for line in plan_text.table(estimates):
         logging.info("%s", line)
@@ -55,11 +58,12 @@ def check(config: ConfigDict) -> None:
         raise UserError(f"config.plan.device must be one of {known}, found {options.device!r}")
     if not (topology := options.topology):
         return
-    if options.num_devices:
-        raise UserError(
-            f"config.plan.topology={topology} determines the number of devices: "
-            f"config.plan.num_devices must be 0, found {options.num_devices}"
-        )
+    for key, unset in (("num_devices", 0), ("device", "")):
+        if options[key] != unset:
+            raise UserError(
+                f"config.plan.topology={topology} determines the devices: config.plan.{key} must "
+                f"be {unset!r}, found {options[key]!r}"
+            )
     topologies.check(topology)
 
 
@@ -101,6 +105,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     collectives = find_collectives(text, layout.mesh.size)
     cost = program.total(cost for _, cost in program.costs(text)) if options.topology else None
     work = step_time.Work(flops, collectives, layout.mesh.size, kind)
+    program_times = cost and step_time.program_times(work, cost, options.bandwidth)
     return {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
         "devices": layout.mesh.size,
@@ -116,8 +121,8 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         "flops_per_step": flops,
         "flops_per_run": flops and flops * config.train.num_steps,
         "collectives": summed(collectives),
-        "program": cost and step_time.program_times(work, cost, options.bandwidth),
-        **step_time.times(work, options, config.train.num_steps),
+        "program": program_times,
+        **step_time.times(work, options, config.train.num_steps, program_times),
     }
 
 

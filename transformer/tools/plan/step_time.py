@@ -22,11 +22,12 @@ class Work(NamedTuple):
     kind: str  # of the devices, such as 'H100'
 
 
-def times(work: Work, options: ConfigDict, num_steps: int) -> dict:
+def times(work: Work, options: ConfigDict, num_steps: int, program: dict | None = None) -> dict:
     """Estimates the seconds of a step and of the run; None for unknown values.
 
-    `options` is `config.plan`. A step takes as long as computation or communication, whichever is
-    longer, as if they overlapped perfectly.
+    `options` is `config.plan`, `program` the result of `program_times`. A step takes as long as
+    computation, communication or the program's bound, whichever is longer, as if they overlapped
+    perfectly.
     """
     # An unknown device has the peak 0.
     flops_per_second = work.num_devices * hardware(work.kind).peak * options.share_of_peak
@@ -34,8 +35,10 @@ def times(work: Work, options: ConfigDict, num_steps: int) -> dict:
     communication = seconds_to_send(work.collectives, work.kind, options.bandwidth)
     step_seconds = bound_by = None
     if compute is not None and communication is not None:
-        step_seconds = max(compute, communication)
-        bound_by = "compute" if step_seconds == compute else "communication"
+        bounds = {"compute": compute, "communication": communication}
+        bounds["program"] = (program and program["bound_seconds"]) or 0.0
+        bound_by = max(bounds, key=bounds.get)
+        step_seconds = bounds[bound_by]
     return {
         "share_of_peak": options.share_of_peak,
         "compute_seconds": compute,
@@ -52,7 +55,7 @@ def program_times(work: Work, cost: Cost, bandwidth: float) -> dict:
 
     A device computes, moves data and launches kernels at the same time, so a step takes at least
     the largest of these times, plus what collectives take beyond the instructions that run
-    meanwhile. 'share_of_peak' is the MFU at this bound, the highest possible. All values are as
+    meanwhile. 'attainable_share' is the MFU at this bound, the highest possible. All values are as
     good as the counts: bytes, kernels and LAUNCH are upper bounds, and a TPU's cycles are its
     compiler's estimate, which counts the longer of computing and moving for each instruction.
     """
@@ -69,7 +72,7 @@ def program_times(work: Work, cost: Cost, bandwidth: float) -> dict:
         **times,
         "waiting_seconds": waiting,
         "bound_seconds": bound,
-        "share_of_peak": bound and computing and computing / bound,
+        "attainable_share": bound and computing and computing / bound,
     }
 
 
