@@ -6,9 +6,11 @@
 
 FOLDER holds input.txt, or input.txt.xz (github.com/karpathy/char-rnn, data/tinyshakespeare), of
 which the first 90 % of the characters are trained on, and the last 10 % validated on. Hardware: two
-CPU cores for five minutes, or fifteen; with ':gpu', nanoGPT's setting for a GPU, one GPU. Measured
-on CPU cores, in nats a character of the validation text: 1.829 and, with ':fifteen_minutes', 1.476;
-nanoGPT's are 1.88, and with ':gpu' 1.4697, where we have not run to the end.
+CPU cores for five minutes, or fifteen; with ':gpu', nanoGPT's setting for a GPU, one GPU. On two
+cores XLA_FLAGS=--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED before the command
+takes a seventh off each step (docs/performance.md). Measured on CPU cores, in nats a character of
+the validation text: 1.829 and, with ':fifteen_minutes', 1.476; nanoGPT's are 1.88, and with ':gpu'
+1.4697, where we have not run to the end.
 """
 
 from ml_collections import ConfigDict
