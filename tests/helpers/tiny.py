@@ -21,7 +21,6 @@ VOCABULARY = 13
 
 # Compiling takes most of a test's time, and half as long without optimisation.
 jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-jit_optimised = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 3})
 
 # The paper's options in small; key and value sizes differ, so that nothing passes by equality.
 ARGUMENTS = {

@@ -40,7 +40,7 @@ def test_outputs_of_one_initialiser_share_a_program(caplog):
     compiled = [line for line in caplog.messages if "Finished XLA compilation" in line]
     assert sum("jaxpr_as_fun" in line for line in compiled) == 1
     assert len({x.tobytes() for x in map(np.asarray, outputs)}) == 20
-    tiny.assert_same_bits(outputs, tiny.jit_optimised(function)(KEY))
+    tiny.assert_same_bits(outputs, jax.jit(function)(KEY))
 
 
 def test_outputs_of_different_programs_do_not_share_one():
@@ -56,4 +56,4 @@ def test_outputs_of_different_programs_do_not_share_one():
         fixed = [jnp.zeros(2), -jnp.zeros(2), jnp.int32(0), jnp.float32(0), jnp.asarray(tables[0])]
         return [*draws, *closed, *order, *whole, *fixed]
 
-    tiny.assert_same_bits(parts(function), tiny.jit_optimised(function)(KEY))
+    tiny.assert_same_bits(parts(function), jax.jit(function)(KEY))
