@@ -13,7 +13,7 @@ from helpers.layers import assert_glorot_uniform, randomised
 
 from configs import _layers
 from transformer.errors import UserError
-from transformer.models import attention, positions
+from transformer.models import attention, fused_attention, positions
 from transformer.models.layer_options import LayerOptions
 from transformer.tasks import losses
 
@@ -125,7 +125,7 @@ def test_the_fused_kernel_is_attention_but_for_queries_without_keys(arrays, dtyp
         return attention.attend(scores, mask, v, keep)[0]
 
     def fused(q, k, v):
-        return attention.fused(q, (k, v), mask, implementation="xla")
+        return fused_attention.fused(q, (k, v), mask, implementation="xla")
 
     def gradients(function):
         loss = lambda *arrays: jnp.square(jnp.where(seen, function(*arrays), 0)).sum()
@@ -168,7 +168,7 @@ def test_cudnn_needs_bfloat16_even_lengths_and_a_plugin(monkeypatch, dtype, T, S
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: find(plugin))
     q, k, v = (jnp.zeros(shape, dtype) for shape in ((1, T, H, K), (1, H, K, S), (1, H, S, K)))
     with pytest.raises(UserError, match=found):
-        attention.by_cudnn(q, (k, v), jnp.ones((1, T, S), bool))
+        fused_attention.by_cudnn(q, (k, v), jnp.ones((1, T, S), bool))
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_cudnn_needs_bfloat16_even_lengths_and_a_plugin(monkeypatch, dtype, T, S
 )
 def test_a_model_trains_by_the_kernel_as_by_the_einsum(monkeypatch, changes):
     """By XLA's form of the kernel, and in float32. Without training weights are sown as ever."""
-    plain = functools.partial(attention.fused, implementation="xla")
-    monkeypatch.setattr(attention, "by_cudnn", plain)
+    plain = functools.partial(fused_attention.fused, implementation="xla")
+    monkeypatch.setattr(fused_attention, "by_cudnn", plain)
     batch = tiny.batch([tiny.pairs()[:2], tiny.pairs()[2:]], 8, 12)
     fields = {"key_size": 8, "value_size": 8, **changes}
     params = tiny.parameters(tiny.model(**fields), batch["inputs"])

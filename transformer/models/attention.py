@@ -1,7 +1,6 @@
 """Attention (paper 3.2): weighted sums of values, in several heads."""
 
 import functools
-import importlib.util
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,8 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError
-from transformer.models import dense, positions
+from transformer.models import dense, fused_attention, positions
 from transformer.models.layer_options import LayerOptions, head_sizes
 from transformer.models.scores import Score
 
@@ -82,44 +80,6 @@ def attend(
     return context_BTHC, weights_BHTS
 
 
-def fused(q_BTHK: Array, keys_values: KeysValues, mask_BTS: Array, implementation: str) -> Array:
-    """Returns context_BTHC of scaled dot products, by jax.nn.dot_product_attention.
-
-    'cudnn' is one kernel, which writes no scores to memory. A query that may see no key gets the
-    mean of all values: such positions are padding, which nothing reads.
-    """
-    k_BHKS, v_BHSC = keys_values
-    # XLA leaves out these transpositions, with those of `project`.
-    k_BSHK, v_BSHC = k_BHKS.transpose(0, 3, 1, 2), v_BHSC.swapaxes(1, 2)
-    (B, T), S = q_BTHK.shape[:2], k_BSHK.shape[1]
-    mask_BHTS = jnp.broadcast_to(mask_BTS, (B, T, S))[:, None]  # [B, 1, S] is one for all queries
-    return jax.nn.dot_product_attention(
-        q_BTHK, k_BSHK, v_BSHC, mask=mask_BHTS, implementation=implementation
-    )
-
-
-def by_cudnn(q_BTHK: Array, keys_values: KeysValues, mask_BTS: Array) -> Array:
-    """Returns context_BTHC by cuDNN's kernel; where a GPU's plugin runs on a CPU, by XLA's form.
-
-    UserError without such a plugin, because JAX traces the kernel for every device.
-    """
-    T, S, dtype = q_BTHK.shape[1], keys_values[1].shape[2], q_BTHK.dtype
-    installed = any(map(importlib.util.find_spec, ("jax_cuda13_plugin", "jax_cuda12_plugin")))
-    if dtype != jnp.bfloat16 or T % 2 or S % 2 or not installed:
-        raise UserError(
-            "config.model.attention_kernel='cudnn' needs model.dtype='bfloat16', an even number of "
-            f"positions and jax[cuda13], found {dtype}, {T} queries, {S} keys and "
-            f"{'that' if installed else 'no'} plugin: set it to 'einsum'"
-        )
-    return jax.lax.platform_dependent(
-        q_BTHK,
-        keys_values,
-        mask_BTS,
-        cuda=functools.partial(fused, implementation="cudnn"),
-        default=functools.partial(fused, implementation="xla"),
-    )
-
-
 class MultiHeadAttention(nn.Module):
     """Computes attention in several heads (paper 3.2); its scores are those of `Score`.
 
@@ -183,7 +143,7 @@ class MultiHeadAttention(nn.Module):
         """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
         q_BTHK = self.project_queries(queries_BTD, view.query_positions_BT)
         if self.options.attention_kernel == "cudnn" and train:
-            context_BTHC = by_cudnn(q_BTHK, keys_values, view.mask_BTS)
+            context_BTHC = fused_attention.by_cudnn(q_BTHK, keys_values, view.mask_BTS)
         else:
             context_BTHC, weights_BHTS = self.attend(q_BTHK, keys_values, view, train=train)
             self.sow("intermediates", "attention", weights_BHTS)

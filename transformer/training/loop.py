@@ -195,12 +195,11 @@ def rehearse(
     waiting = progress.waiting("dry run: validation")
     with waiting, memory.freed_returned(), ThreadPoolExecutor(1) as thread:
         # On a CPU the step is compiled meanwhile. JAX keeps its programs for the calls below, which
-        # raise again what fails here. A GPU, where it compiles, times kernels: alone, or in vain.
+        # raise again what fails here. A GPU's compiler times kernels: validation would disturb it.
         if jax.default_backend() == "cpu" and jax.process_count() == 1:
             with jax.debug_nans(False):
-                lowered = [compiled_step.lower(state, batch) for batch, _ in batches]
-            for step in lowered:
-                thread.submit(step.compile)
+                for batch, _ in batches:
+                    thread.submit(compiled_step.lower(state, batch).compile)
         try:
             task.rehearse(gather_params(state.params, layout))
         except BaseException:
