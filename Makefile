@@ -50,7 +50,7 @@ lint: $(TOOLS)
 	$(VENV)/bin/ruff check
 
 size: $(INSTALLED)  # lines of code of each folder of transformer/
-	$(VENV)/bin/python tests/size.py
+	$(VENV)/bin/python tests/test_size.py
 
 $(INSTALLED): requirements.txt
 	$(VENV)/bin/python -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(VERSION)")' 2>/dev/null || \
