@@ -120,8 +120,6 @@ def test_an_evaluator_is_an_evaluation(run):
     evaluation = run.module.evaluator(run.config, run.workdir, run.task.model, "validation")
     assert isinstance(evaluation, Evaluation), f"{run.name}: evaluator(...) must be an Evaluation"
     evaluation.rehearse(run.params)
-    stopped = evaluation.score(run.params, lambda: True)
-    assert stopped is None, f"{run.name}: an evaluation that should stop has scores"
     scores, outputs = evaluation.score(run.params)
     assert run.task.best_by in scores, f"{run.name}: best_by={run.task.best_by!r} is no score"
     table = evaluation.rows(scores)
@@ -218,7 +216,7 @@ def test_what_a_model_sows_is_in_the_loss(run):
 
 def test_a_checkpoint_restores_to_the_same_evaluation(finished):
     run, logged = finished, [x for x in read(finished.workdir) if x["kind"] == "validation"]
-    scores = run.task.evaluate(run.params, lambda: False)
+    scores = run.task.evaluate(run.params)
     differing = [name for name, x in scores.items() if x != logged[-1][name]]
     assert not differing, f"{run.name}: {differing} of a restored checkpoint are not those logged"
 

@@ -186,15 +186,6 @@ def test_several_processes_have_the_sums_and_nats_of_one(run, count, monkeypatch
     for of_process in outcomes:
         assert of_process[0] == sums
         np.testing.assert_array_equal(of_process[1], [nats])
-    # Where one is stopped, no process has an outcome.
-    stopped = simulated.run(lambda i: split_sums(model).score(params, lambda: i == 1))
-    assert stopped == [None] * count
-
-
-def test_a_split_that_is_stopped_has_no_loss(run):
-    answers = iter([False, False, True])
-    assert split_sums(run[0]).score(run[1], lambda: next(answers)) is None
-    assert next(answers, "none left") == "none left"
 
 
 class Penalised(nn.Module):

@@ -23,7 +23,6 @@ from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
 from transformer.modes import train
 from transformer.tasks import losses, translation_evaluator
-from transformer.tasks.evaluation import SplitSums
 from transformer.training import loop
 from transformer.workdir.log import read
 
@@ -164,44 +163,6 @@ def test_kill_matrix(tiny_values, uninterrupted, tmp_path):
     assert stopped or KILLS < 5
     command.finish()
     assert_equal_runs(command.workdir, uninterrupted, newest_killed)
-
-
-VALIDATED_BETWEEN = {"train.num_steps": 12, "evaluate.every": 10, "evaluate.samples": 1}
-
-
-@pytest.fixture(scope="module")
-def validated_between(tiny_config, tmp_path_factory):
-    """A run that validates after step 10, which is not saved."""
-    workdir = tmp_path_factory.mktemp("runs") / "validated"
-    train.train(tiny_config(VALIDATED_BETWEEN), workdir)
-    return workdir
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("owner", "name"), [(translation_evaluator, "translate"), (SplitSums, "score")]
-)
-def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
-    tiny_config, validated_between, tmp_path, monkeypatch, owner, name
-):
-    changes, told = VALIDATED_BETWEEN, []
-
-    def tell(*arguments, **options):
-        if not told:
-            told.append(os.kill(os.getpid(), signal.SIGTERM))
-        return real(*arguments, **options)
-
-    real = getattr(owner, name)
-    monkeypatch.setattr(owner, name, tell)
-    with pytest.raises(SystemExit) as status:
-        train.train(tiny_config(changes), tmp_path / "run")
-    assert status.value.code == 143
-    assert newest(tmp_path / "run")[0] == 10
-    assert not any(line["kind"] == "validation" for line in read(tmp_path / "run"))
-    train.train(tiny_config(changes), tmp_path / "run")
-    assert without_times(tmp_path / "run") == without_times(validated_between)
-    runs = [newest(run) for run in (tmp_path / "run", validated_between)]
-    tiny.assert_same_bits(runs[0][1], runs[1][1])
 
 
 @pytest.fixture

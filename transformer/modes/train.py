@@ -22,12 +22,9 @@ def train(config: ConfigDict, workdir: Path) -> None:
 
     If signalled to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C), saves after the step in flight and
     exits with status 143. Before the first step there is nothing to save, and a signal ends the
-    process as usual. Exits with status 1 if the last step could not be saved. Collective.
+    process as usual. Collective.
     """
-    step, saved, result = run(config, workdir, processes.stop_signals)
-    if saved != step:
-        logging.error("step %d was not saved; the newest checkpoint is %s", step, saved)
-        sys.exit(1)
+    step, result = run(config, workdir, processes.stop_signals)
     if result is None:
         # The status of SIGTERM, 128 + 15 = 143, whatever the signal was.
         logging.info("stopped and saved at step %d; the same command resumes there", step)
@@ -36,11 +33,10 @@ def train(config: ConfigDict, workdir: Path) -> None:
 
 def run(
     config: ConfigDict, workdir: Path, stops: loop.StopSignals, on_log: OnLog = None
-) -> tuple[int, int | None, dict | None]:
-    """Trains and scores; returns the step reached, the newest saved step, and the result.
+) -> tuple[int, dict | None]:
+    """Trains and scores; returns the step reached, and the result, None if training was stopped.
 
-    There is no result if the last step was not saved, or if training was stopped. `on_log` gets
-    each line of metrics.jsonl, and nothing is printed then. Collective.
+    `on_log` gets each line of metrics.jsonl, and nothing is printed then. Collective.
     """
     # Before the lock: a config that cannot be trained leaves no workdir behind.
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
@@ -60,11 +56,10 @@ def run(
     with lock.locked(workdir):
         config = prepare.prepare_workdir(task_module, config, workdir)
         task = task_module.build(config, workdir)
-        step, saved, stopped = loop.run(config, task, workdir, layout, stops, on_log)
-        # One process that was signalled stops all.
-        if saved != step or any(processes.all_gather(stopped)):
-            return step, saved, None
+        step, stopped = loop.run(config, task, workdir, layout, stops, on_log)
+        if stopped:
+            return step, None
         result = evaluate.score_split(config, workdir, once=True, quiet=on_log is not None)
         tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
         results.log_final(workdir, step, result, tracked, on_log)
-    return step, saved, result
+    return step, result

@@ -13,11 +13,6 @@ from transformer.runtime import memory, progress
 Tree = Any
 
 
-def never() -> bool:
-    """Returns False: the `should_stop` of an evaluation that nothing interrupts."""
-    return False
-
-
 class Evaluation(NamedTuple):
     """How params are scored on every item of a split, as values and functions."""
 
@@ -29,11 +24,10 @@ class Evaluation(NamedTuple):
     # roles are 'input', 'reference', 'output' and 'measure', a number an item, such as its nats; a
     # role that the task lacks is left out: {"input": "text", "measure": "nats"}.
     columns: dict[str, str]
-    # (params, should_stop) -> (scores, outputs), {name: number or text} and {name: lines}. Outputs
-    # have the dataset unchanged, and those in `columns` a line an item, in its order. Scores may
-    # have 'samples', text for the log. Collective: None in all processes if should_stop() was true
-    # in one.
-    score: Callable[..., tuple[dict, dict] | None]
+    # (params) -> (scores, outputs), {name: number or text} and {name: lines}. Outputs have the
+    # dataset unchanged, and those in `columns` a line an item, in its order. Scores may have
+    # 'samples', text for the log. Collective.
+    score: Callable[[Tree], tuple[dict, dict]]
     rehearse: Callable[[Tree], None]  # scores the largest shapes: out of memory shows early
     rows: Callable[[dict], dict[str, str]]  # scores as a table, with the main one first
 
@@ -56,26 +50,18 @@ class SplitSums(NamedTuple):
         for t in self.batches.largest():
             self.batch(params, t)
 
-    def score(
-        self, params: Tree, should_stop: Callable[[], bool] = never
-    ) -> tuple[dict[str, float], list[np.ndarray]] | None:
+    def score(self, params: Tree) -> tuple[dict[str, float], list[np.ndarray]]:
         """Returns the sums over all batches, and the arrays' values in the order of the rows.
 
         Where a row is one item, `by_item` puts its values into the order of the split.
-        Collective: each process computes its share of the batches. None in all processes if
-        `should_stop()` was true in one before its share was done.
+        Collective: each process computes its share of the batches.
         """
         numbers, outcomes = processes.my_share(len(self.batches)), []
         total = sum(map(self.batches.num_filled, numbers))
         with progress.counter(self.what, total=total, unit=self.unit) as advance:
             for t in numbers:
-                if should_stop():
-                    break
                 outcomes.append(self.batch(params, t))
                 advance(self.batches.num_filled(t))
-        # A process that was stopped must not leave the others waiting in gather_shares.
-        if any(processes.all_gather(len(outcomes) < len(numbers))):
-            return None
         # [(sums, arrays) of each batch] -> all batches' sums, all batches' arrays.
         sums, values = zip(*processes.gather_shares(outcomes, len(self.batches)), strict=True)
         sums = jax.tree.map(lambda *x: sum(x), *sums)

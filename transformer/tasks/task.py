@@ -30,9 +30,7 @@ class Task(NamedTuple):
     # (params, batch, *, rng) -> {name: sum over the batch}. Required are 'loss' and 'weight', by
     # whose sum over the global batch loss and gradient are divided.
     loss: Callable
-    # (params, should_stop) -> {name: number or text}, or None in all processes if should_stop()
-    # was true in one. Collective.
-    evaluate: Callable[[Tree, Callable[[], bool]], dict | None]
+    evaluate: Callable[[Tree], dict]  # (params) -> {name: number or text}. Collective
     rehearse: Callable[[Tree], None]  # runs evaluate's largest shapes: out of memory shows early
     best_by: str  # the key of evaluate's scores that chooses best/ and early stopping
     best_is: str  # 'highest' or 'lowest'
@@ -50,17 +48,12 @@ def make_task(
     `about` describes the batches in the log; their number is appended.
     """
     module = load_task(config.task)
-
-    def evaluate(params: Tree, should_stop: Callable[[], bool]) -> dict | None:
-        outcome = validation.score(params, should_stop)
-        return None if outcome is None else outcome[0]
-
     return Task(
         model=model,
         init=functools.partial(init_params, model, module.example(config, 1)),
         batches=batches,
         loss=module.loss(config, model),
-        evaluate=evaluate,
+        evaluate=lambda params: validation.score(params)[0],
         rehearse=validation.rehearse,
         summarise=getattr(module, "summarise", lambda means: {}),
         identity=module.identity(config),

@@ -3,7 +3,7 @@
 import functools
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import flax.linen as nn
 import numpy as np
@@ -18,7 +18,7 @@ from transformer.decoding.translator import Translator
 from transformer.distributed import processes
 from transformer.runtime import progress
 from transformer.tasks import losses, splits
-from transformer.tasks.evaluation import Evaluation, SplitSums, never
+from transformer.tasks.evaluation import Evaluation, SplitSums
 
 Tree = dict
 
@@ -42,10 +42,6 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str
 def further_scores(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict:
     """Returns the scores by this name in registry.SCORES; '' has none."""
     return registry.load(registry.SCORES[name])(hypotheses, references) if name else {}
-
-
-class StoppedError(Exception):
-    """Evaluation was interrupted because the run was signalled to stop."""
 
 
 def evaluation(
@@ -91,15 +87,13 @@ def evaluation(
         loss.rehearse(params)
         translator.rehearse(params, tokens.sides["source"].lengths)
 
-    def scored(params: Tree, should_stop: Callable[[], bool] = never) -> tuple | None:
-        what = f"translate {split}"
-        translations = translate(translator, params, sources, what, should_stop)
-        if translations is None or (outcome := loss.score(params, should_stop)) is None:
-            return None
+    def scored(params: Tree) -> tuple[dict, dict]:
+        translations = translate(translator, params, sources, f"translate {split}")
+        sums, _ = loss.score(params)
         scores = score(translations, references, tokenize=config.evaluate.tokenize)
         scores |= further_scores(config.evaluate.scores, translations, references)
         sample = samples(sources, translations, references, config.evaluate.samples)
-        scores |= {**losses.per_token(outcome[0]), "samples": sample}
+        scores |= {**losses.per_token(sums), "samples": sample}
         return scores, {**dataset, "hypothesis": translations}
 
     return Evaluation(
@@ -114,35 +108,16 @@ def evaluation(
     )
 
 
-def translate(
-    translator: Translator,
-    params: Tree,
-    sources: Sequence[str],
-    what: str,
-    should_stop: Callable[[], bool],
-) -> list[str] | None:
+def translate(translator: Translator, params: Tree, sources: Sequence[str], what: str) -> list[str]:
     """Translates the sources; `what` labels the progress. Collective.
 
-    Each process translates its share. None in all processes if one was told to stop.
+    Each process translates its share.
     """
     lines = processes.my_share(len(sources))
-    try:
-        with progress.counter(what, total=len(lines)) as advance:
-
-            def after_batch(count: int) -> None:
-                advance(count)
-                # The translator knows nothing of stopping: an exception leaves its loop.
-                if should_stop():
-                    raise StoppedError
-
-            # A strided share: process 1 of 4 translates sentences 1, 5, 9, ...
-            share = sources[lines.start :: lines.step]
-            translations = list(translator.translate(params, share, after_batch, numbers=lines))
-    except StoppedError:
-        translations = None
-    # A process that was stopped must not leave the others waiting in gather_shares.
-    if any(processes.all_gather(translations is None)):
-        return None
+    # A strided share: process 1 of 4 translates sentences 1, 5, 9, ...
+    share = sources[lines.start :: lines.step]
+    with progress.counter(what, total=len(lines)) as advance:
+        translations = list(translator.translate(params, share, advance, numbers=lines))
     return processes.gather_shares(translations, len(sources))
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 from ml_collections import ConfigDict
@@ -17,6 +18,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import init_from
 from transformer.checkpoints.manager import Checkpoints
 from transformer.data.batches import Batches, prefetch
+from transformer.distributed import processes
 from transformer.distributed.layout import Layout, gather_params, to_save
 from transformer.distributed.parallel_step import (
     compile_step,
@@ -38,69 +40,83 @@ from transformer.workdir.early_stopping import is_out_of_patience
 from transformer.workdir.log import OnLog
 from transformer.workdir.workdir import write_config
 
+Tree = Any
+
 # A context manager for the time of training, which yields a function: whether to stop.
 StopSignals = Callable[[], contextlib.AbstractContextManager[Callable[[], bool]]]
 
 
+class Due(NamedTuple):
+    """Says what is due after a step."""
+
+    num_steps: int
+    save_every: int
+    validate_every: int  # 0: only after the last step
+    patience: int  # of early stopping, in validations; 0: off
+    best_by: str
+    best_is: str
+
+    def validates(self, step: int) -> bool:
+        """Returns whether a validation is due."""
+        period = self.validate_every
+        return step == self.num_steps or bool(period and step and step % period == 0)
+
+    def saves(self, step: int) -> bool:
+        """Returns whether a checkpoint is due, as it is before every validation.
+
+        So a validation that was killed costs no step, and best/ is never without a checkpoint.
+        """
+        return step % self.save_every == 0 or self.validates(step)
+
+    def ends(self, step: int, lines: list[dict]) -> bool:
+        """Returns whether the run ends here: at its last step, or by early stopping.
+
+        Early stopping is decided by the log's `lines` alone: a run that has stopped stays so.
+        """
+        stops_early = self.validates(step) and is_out_of_patience(
+            lines, self.patience, self.best_by, self.best_is
+        )
+        return step >= self.num_steps or stops_early
+
+
 def run(
     config: ConfigDict, task: Task, workdir: Path, layout: Layout, stops: StopSignals, on_log: OnLog
-) -> tuple[int, int | None, bool]:
-    """Trains; returns the step reached, the newest saved step, and whether a signal stopped it.
+) -> tuple[int, bool]:
+    """Trains; returns the step reached, and whether a signal stopped the run there.
 
+    A turn of the loop validates, steps, logs and saves, in this order, what is due. So a resumed
+    run, which begins at its newest checkpoint, makes up for a validation that it was killed in.
     `on_log` gets each line of the log.
 
     Collective, like everything it calls: all processes take the same steps in the same order.
     """
     num_steps, save_every = config.train.num_steps, config.train.save_every
+    every, patience = config.evaluate.every, config.evaluate.patience
+    due = Due(num_steps, save_every, every, patience, task.best_by, task.best_is)
     checkpoints, state, compiled_step = start(config, task, workdir, layout)
-    # Loads batch t: load_batch -> shard_batch -> Batches.rows -> pairs.assemble.
-    load = functools.partial(load_batch, task.batches, layout, config.train.accumulate)
-
-    def validation_is_due(step: int) -> bool:
-        """Returns whether to validate after a step: every `evaluate.every` steps, and the last."""
-        period = config.evaluate.every
-        return step == num_steps or bool(period and step and step % period == 0)
-
-    def out_of_patience() -> bool:
-        patience = config.evaluate.patience
-        return is_out_of_patience(log.lines, patience, task.best_by, task.best_is)
-
-    def newest_saved() -> int | None:
-        """Waits for the save in progress, and returns the newest complete step."""
-        checkpoints.finish()
-        return checkpoints.newest()
-
-    # Early stopping is decided at the start, too: a run may start at its end.
-    step = last_save = int(state.step)  # last_save: the newest step whose save was started
-    facts = describe(task, state, layout)
+    step = int(state.step)
     tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
     log = logs.Log(workdir, step, tracked, on_log)
-    stop_early = out_of_patience()
-    if step < num_steps and not stop_early:
+    # Loads batch t: load_batch -> shard_batch -> Batches.rows -> pairs.assemble.
+    load = functools.partial(load_batch, task.batches, layout, config.train.accumulate)
+    facts = describe(task, state, layout)
+    if due.ends(step, log.lines):
+        logging.info("already at step %d of %d: nothing left to train", step, num_steps)
+    else:
         state = rehearse(state, compiled_step, load, task, layout)
         log.started(step, facts)
-    elif not validation_is_due(step) or log.has_validation(step):
-        logging.info("already at step %d of %d: nothing left to train", step, num_steps)
-    # A signal reaches one process; all must leave the loop after the same step.
     stopping = False
     any_process = make_any_process(layout)  # (bool) -> whether it is true in any process
-    log_every = config.train.log_every
-    meters = Meters(task, log, step=step, num_steps=num_steps, every=log_every, newest=newest_saved)
+    newest, log_every = checkpoints.newest, config.train.log_every
+    meters = Meters(task, log, step=step, num_steps=num_steps, every=log_every, newest=newest)
     prefetched = prefetch(load, range(step, num_steps))  # batches, loaded by a thread
     profiler = traced(step, config.train.profile, workdir / "profile")
     with stops() as signalled, profiler as trace, meters, contextlib.closing(prefetched):
         while not stopping:
-            # Validate first, so that a resumed run makes up for a validation that it was killed in.
-            if validation_is_due(step) and not log.has_validation(step):
+            if due.validates(step) and not log.has_validation(step):
                 with meters.paused(), memory.freed_returned():
-                    scores = task.evaluate(gather_params(state.params, layout), signalled)
-                    stopping = scores is None  # interrupted, in all processes alike
-                    if scores:
-                        score = scores[task.best_by]
-                        best = checkpoints.save_best(step, to_save(state.params, layout), score)
-                        meters.validation(step, scores, best)  # last: marks the validation as done
-                        stop_early = out_of_patience()
-            if stopping or step >= num_steps or stop_early:
+                    validate(step, state.params, task, checkpoints, meters, layout)
+            if due.ends(step, log.lines):
                 break
             with meters.waiting_for_data():
                 batch, shape = next(prefetched)
@@ -110,28 +126,30 @@ def run(
             step += 1
             with meters.paused():
                 trace(step, state)
-            # Agreed among processes, two steps late (at once with one process).
+            # A signal reaches one process, and all must stop after the same step: they agree on it
+            # two steps late (at once with one process).
             stopping = any_process(signalled())
-            saving = stopping or step == num_steps or step % save_every == 0
-            # best/ is written only if there is a checkpoint to resume from, so save one before.
-            saving = saving or (validation_is_due(step) and checkpoints.is_empty())
+            saving = stopping or due.saves(step)
             # Metrics are read two steps late, so that the device never waits for the host; before a
-            # checkpoint or a validation they are all read, so that their lines are in the log.
-            lag = 0 if saving or validation_is_due(step) else 2
-            meters.add(step, metrics, shape=shape, lag=lag)
+            # checkpoint they are all read, because a resumed run does not write their lines again.
+            meters.add(step, metrics, shape=shape, lag=0 if saving else 2)
             if saving:
-                log.flush()  # first: a resumed run does not write these lines again
+                log.flush()
                 save(checkpoints, step, state, layout)
-                last_save = step
-        if last_save != step:  # the loop ended in a validation: interrupted, or out of patience
-            log.flush()
-            save(checkpoints, step, state, layout)
-        newest = newest_saved()
         # Only after success, not in a `finally`: closing waits for all processes, and would hang if
         # another has failed.
         checkpoints.close()
         log.close()
-    return step, newest, signalled()
+        return step, any(processes.all_gather(signalled()))
+
+
+def validate(
+    step: int, params: Tree, task: Task, checkpoints: Checkpoints, meters: Meters, layout: Layout
+) -> None:
+    """Scores the params, saves them if they are the best, and logs the scores. Collective."""
+    scores = task.evaluate(gather_params(params, layout))
+    best = checkpoints.save_best(step, to_save(params, layout), scores[task.best_by])
+    meters.validation(step, scores, best)  # last: this line marks the validation as done
 
 
 def start(

@@ -63,7 +63,6 @@ def test_every_token_is_scored_once_with_the_tokens_before_it_in_its_window(run)
     expected = [sum(next(of_lines) for _ in f"{line}\n") for line in lines]
     assert list(map(float, outputs["nats"])) == pytest.approx(expected, rel=1e-5)
     evaluator.rehearse(params)
-    assert evaluator.score(params, lambda: True) is None
 
 
 def test_unknown_characters_are_said_and_counted(run, tmp_path, caplog):

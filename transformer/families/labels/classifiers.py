@@ -4,7 +4,7 @@ A classifier's model maps a batch's inputs to logits [B, V], one row for each it
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -14,7 +14,7 @@ import numpy as np
 from transformer.data.batches import Batches
 from transformer.errors import check_values, quantity
 from transformer.tasks import losses
-from transformer.tasks.evaluation import Evaluation, SplitSums, never
+from transformer.tasks.evaluation import Evaluation, SplitSums
 
 Array = jax.Array
 Tree = Any
@@ -95,10 +95,8 @@ def evaluation(
         unit=unit,
     )
 
-    def score(params: Tree, should_stop: Callable[[], bool] = never) -> tuple | None:
-        if (outcome := loss.score(params, should_stop)) is None:
-            return None
-        sums, values = outcome
+    def score(params: Tree) -> tuple[dict, dict]:
+        sums, values = loss.score(params)
         # Back into the order of the split, in which `dataset` has its lines.
         targets, predictions, probabilities = map(loss.by_item, values)
         weight = sums.pop("weight")

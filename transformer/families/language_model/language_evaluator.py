@@ -4,7 +4,7 @@ import functools
 import json
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import flax.linen as nn
 import numpy as np
@@ -17,7 +17,7 @@ from transformer.errors import UserError, quantity
 from transformer.families.language_model import continuations, streams
 from transformer.runtime import memory
 from transformer.tasks import losses, splits
-from transformer.tasks.evaluation import Evaluation, SplitSums, never
+from transformer.tasks.evaluation import Evaluation, SplitSums
 
 Tree = dict
 
@@ -79,10 +79,8 @@ def evaluation(
         loss.rehearse(params)
         samples(params)
 
-    def score(params: Tree, should_stop: Callable[[], bool] = never) -> tuple | None:
-        if (outcome := loss.score(params, should_stop)) is None:
-            return None
-        sums, [nats_of_tokens] = outcome
+    def score(params: Tree) -> tuple[dict, dict]:
+        sums, [nats_of_tokens] = loss.score(params)
         # reduceat sums a line's tokens, starts[i] to starts[i + 1]: no line is empty, for each has
         # at least its break.
         nats_of_lines = np.add.reduceat(nats_of_tokens, starts)

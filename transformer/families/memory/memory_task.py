@@ -19,7 +19,7 @@ from transformer.errors import UserError, check_values
 from transformer.families.memory import problems
 from transformer.families.memory.problems import PROBLEMS, Item
 from transformer.tasks import losses, trained
-from transformer.tasks.evaluation import Evaluation, SplitSums, never
+from transformer.tasks.evaluation import Evaluation, SplitSums
 from transformer.tasks.task import Task, abstract_params, build_model, make_task
 
 Tree = dict
@@ -169,10 +169,8 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     sizes = [len(x) for x in expected]  # the answers of each item
     length_of_answer = np.repeat(np.repeat(lengths, count), sizes)
 
-    def score(params: Tree, should_stop: Callable[[], bool] = never) -> tuple | None:
-        if (outcome := answers.score(params, should_stop)) is None:
-            return None
-        _, [predicted, nats] = outcome
+    def score(params: Tree) -> tuple[dict, dict]:
+        _, [predicted, nats] = answers.score(params)
         right = predicted == np.concatenate(expected)
         seen = length_of_answer <= data.max_length
         scores = {"accuracy": float(right[seen].mean()), "loss": float(nats[seen].mean())}

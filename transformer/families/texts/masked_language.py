@@ -21,7 +21,7 @@ from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, check_values, quantity
 from transformer.families.texts import classification, labelled_text, texts
 from transformer.tasks import losses, splits, vocabularies
-from transformer.tasks.evaluation import Evaluation, SplitSums, never
+from transformer.tasks.evaluation import Evaluation, SplitSums
 from transformer.tasks.task import Task, build_model, check_section, make_task
 
 Tree = dict
@@ -127,9 +127,9 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
         remedy="lower config.data.batch_tokens",
     )
 
-    def score(params: Tree, should_stop: Callable[[], bool] = never) -> tuple | None:
-        outcome = loss.score(params, should_stop)
-        return outcome and (losses.per_token(outcome[0]), {"text": lines})
+    def score(params: Tree) -> tuple[dict, dict]:
+        sums, _ = loss.score(params)
+        return losses.per_token(sums), {"text": lines}
 
     return Evaluation(
         split=split,
