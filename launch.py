@@ -19,10 +19,10 @@ machine (compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.in
 vocabulary.model) and a mode's own: these have their defaults unless set on the command line.
 
 Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a mistake
-of the user, explained in one line; 143 training, or a sweep of it, was signalled to stop (SIGTERM,
-SIGHUP, SIGUSR1, Ctrl-C) and has saved a checkpoint, so that the same command resumes it; 130
-interrupted by Ctrl-C: any other mode (but serve ends with 0), or training before its first step; 1
-any other failure.
+of the user, or a disk that fails, explained in one line; 143 training, or a sweep of it, was
+signalled to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C) and has saved a checkpoint, so that the same
+command resumes it; 130 interrupted by Ctrl-C: any other mode (but serve ends with 0), or training
+before its first step; 1 any other failure.
 """
 
 import gc
@@ -52,7 +52,6 @@ if __name__ == "__main__":
     # `main` freezes them, so that no later collection does: 0.4 of 2.4 s to translate a line.
     gc.disable()
 
-import errno
 import logging
 import traceback
 
@@ -137,28 +136,13 @@ def leave(status: int) -> None:
     sys.exit(status)
 
 
-# The errors of a path that cannot be used.
-UNUSABLE = (
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EEXIST,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-)
-
-
 def user_error_line(error: Exception) -> str:
     """Returns the one line that explains a user's mistake, "" if the error is a bug.
 
-    Mistakes are a UserError, a path that cannot be used, and a full or closed standard output.
+    Mistakes are a UserError, a file that cannot be read or written, and a full or closed standard
+    output. A file that is missing is a bug, because the user's are looked for before they are read.
     """
-    unusable = isinstance(error, OSError) and error.filename and error.errno in UNUSABLE
-    if unusable or getattr(error, "filename", "") == standard_streams.OUTPUT:
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return str(error) if isinstance(error, UserError) else ""
 

@@ -41,7 +41,8 @@ def get_config() -> ConfigDict:
     config.train.log_every = 100  # steps between two lines of metrics
     config.train.save_every = 1500  # steps between two checkpoints: the paper's ten minutes
     config.train.trackers = ""  # log to "wandb", "mlflow" or both too (docs/running.md)
-    config.train.keep = 5  # newest checkpoints to keep; at least evaluate.average_last are
+    # Steps in params/, the newest; at least evaluate.average_last. checkpoints/ holds two.
+    config.train.keep = 5
 
     config.parallel = ConfigDict()
     config.parallel.strategy = "pmap"  # data-parallel; 'jit': one program over the mesh

@@ -171,7 +171,10 @@ def toy_config(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_file_over():
-    """A context in which no file grows over so many bytes, as if the disk were full."""
+    """A context in which no file grows over so many bytes, as if the disk were full.
+
+    At the end, what a failed save left is collected: its errors are not a later test's.
+    """
 
     @contextlib.contextmanager
     def limited(count):
@@ -182,7 +185,8 @@ def no_file_over():
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
-    return limited
+    yield limited
+    gc.collect()
 
 
 @pytest.fixture

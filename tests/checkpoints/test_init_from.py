@@ -127,9 +127,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 
 def test_a_folder_without_a_best_checkpoint_is_refused_early(tmp_path, saved):
     init_from.check(str(saved))
-    with pytest.raises(
-        UserError, match=r"config\.train\.init_from=\S*: \S*/best holds no complete"
-    ):
-        init_from.check(str(tmp_path))
-    with pytest.raises(UserError, match=r"init_from=\S+/run: \S+/run does not exist; expected"):
-        init_from.check(str(tmp_path / "run"))
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        said = rf"config\.train\.init_from={folder}: {folder}/best holds no complete"
+        with pytest.raises(UserError, match=said):
+            init_from.check(str(folder))

@@ -21,19 +21,20 @@ from helpers.checkpoints import (
     state,
     steps,
     truncate,
-    with_opt_state,
     zero_a_block,
 )
 
 from transformer.checkpoints import manager, store
-from transformer.runtime import checksums, paths
+from transformer.errors import UserError
+from transformer.runtime import checksums
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
-def test_keeps_the_last_parameters_and_two_optimizer_states(saved, tmp_path, keep):
+def test_keeps_two_steps_to_resume_from_and_the_params_to_average(saved, tmp_path, keep):
     checkpoints = saved(1, 2, 5, 6, 9, keep=keep)
-    assert steps(tmp_path / "checkpoints") == [1, 2, 5, 6, 9][-keep:]
-    assert with_opt_state(tmp_path / "checkpoints") == [6, 9][-keep:]
+    assert steps(tmp_path / "checkpoints") == [6, 9]
+    assert steps(tmp_path / "params") == [1, 2, 5, 6, 9][-keep:]
+    assert not list((tmp_path / "params").rglob("opt_state"))
     assert_restores(checkpoints, 9)
     assert load(tmp_path, "average", average_last=keep)[1] == [1, 2, 5, 6, 9][-keep:]
 
@@ -42,20 +43,50 @@ def test_a_step_is_saved_once(saved, monkeypatch):
     """A run resumed and stopped at once does not rewrite its only complete checkpoint."""
     checkpoints = saved(1)
     monkeypatch.setattr(store.CheckpointStore, "save", None)
-    assert checkpoints.save(1, *state(1))
+    checkpoints.save(1, *state(1))
 
 
 def test_stopped_runs_steps_do_not_count(saved, tmp_path):
     """Steps saved on a signal (7, 11, 13) lie between the checkpoints to keep and average."""
     checkpoints = saved(5, 7, 10, 11, 13, every=5)
     assert restore(checkpoints)[0] == 13
-    assert load(tmp_path, "latest", every=5)[1] == [13]
-    assert load(tmp_path, "average", every=5)[1] == [5, 10, 13]
+    assert load(tmp_path, "latest")[1] == [13]
+    assert load(tmp_path, "average")[1] == [5, 10, 13]
     saved(15, every=5)
-    assert load(tmp_path, "average", every=5)[1] == [5, 10, 15]  # as without the signals
+    assert load(tmp_path, "average")[1] == [5, 10, 15]  # as without the signals
     saved(20, every=5)
-    assert load(tmp_path, "average", every=5)[1] == [10, 15, 20]
-    assert steps(tmp_path / "checkpoints") == [10, 15, 20]
+    assert load(tmp_path, "average")[1] == [10, 15, 20]
+    assert steps(tmp_path / "params") == [10, 15, 20]
+
+
+def killed(*_):
+    raise InterruptedError
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(store.CheckpointStore, "copy_params"), (store, "delete")]
+)
+def test_a_kill_after_a_step_is_complete_loses_none_of_params(
+    saved, opened, tmp_path, monkeypatch, owner, name
+):
+    """The resumed run, which starts at that step, makes up for the copy and for the deletions."""
+    saved(5, 10, keep=2, every=5)
+    checkpoints = opened(keep=2, every=5)
+    with monkeypatch.context() as patch:
+        checkpoints._latest.save(15, dict(zip(store.ITEMS, state(15), strict=True)))
+        patch.setattr(owner, name, killed)
+        with pytest.raises(InterruptedError):
+            checkpoints._complete(15)
+    half = tmp_path / "params" / "15" / "params"
+    if name == "copy_params":  # killed within the copy
+        half.mkdir(parents=True)
+        (half / "manifest.ocdbt").write_bytes(b"half")
+    assert_restores(opened(keep=2, every=5), 15)
+    assert steps(tmp_path / "checkpoints") == [10, 15]
+    assert steps(tmp_path / "params") == [10, 15]
+    parameters, loaded_steps = load(tmp_path, "average", average_last=1)
+    assert loaded_steps == [15]
+    tiny.assert_same_bits(parameters, state(15)[0])
 
 
 @pytest.mark.parametrize(("best_is", "sign"), [("highest", 1.0), ("lowest", -1.0)])
@@ -78,7 +109,7 @@ def test_of_two_bests_the_better_one_counts(saved, opened, tmp_path, monkeypatch
     """A run was killed before it deleted the old best; the better one may be the earlier step."""
     checkpoints = saved(5)
     with monkeypatch.context() as patch:
-        patch.setattr(store.CheckpointStore, "delete", lambda self, step: None)
+        patch.setattr(store.CheckpointStore, "keep", lambda self, kept: None)
         assert checkpoints.save_best(9, state(9)[0], 1.0)
         assert checkpoints.save_best(6, state(6)[0], 2.0)
     checkpoints = opened()
@@ -105,15 +136,6 @@ def test_a_best_that_was_being_deleted_is_not_used(copy, files):
     assert steps(copy / "best") == [2]
 
 
-def test_no_best_without_a_checkpoint_to_go_on_from(opened, tmp_path, caplog):
-    """A run killed at that moment could not be resumed, and would be refused forever."""
-    checkpoints = opened()
-    assert not checkpoints.save_best(1, state(1)[0], 1.0)
-    assert "no checkpoint could be saved yet" in caplog.text
-    checkpoints.save(1, *state(1))
-    assert checkpoints.save_best(1, state(1)[0], 1.0)
-
-
 # Interrupted saves
 
 
@@ -126,24 +148,10 @@ def test_a_save_that_was_cut_off_is_dropped_and_can_be_saved_again(saved, opened
         shutil.rmtree(newest / lost)
     checkpoints = opened()
     assert_restores(checkpoints, 2)
-    assert steps(tmp_path / "checkpoints") == [1, 2]
+    assert steps(tmp_path / "checkpoints") == [2]
+    assert steps(tmp_path / "params") == [1, 2]
     checkpoints.save(3, *state(33))
     assert_restores(opened(), 3, 33)
-
-
-@pytest.mark.parametrize("keep", [1, 3])
-def test_failed_saves_push_nothing_out(saved, opened, tmp_path, no_file_over, keep, caplog):
-    """However many saves fail, a step to resume from stays: no step is deleted to make room."""
-    checkpoints = saved(1, 2, keep=keep)
-    whole = steps(tmp_path / "checkpoints")
-    with no_file_over(4096):
-        for step in range(3, 6):
-            assert checkpoints.save(step, *state(step))  # begun
-            assert not checkpoints.finish()
-            assert f"step {step} was not saved" in caplog.text
-            assert steps(tmp_path / "checkpoints") == whole
-    assert_restores(opened(keep=keep), 2)
-    assert restore(saved(7, keep=keep))[0] == 7
 
 
 def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(saved, opened, tmp_path):
@@ -157,57 +165,6 @@ def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(saved, ope
     assert checkpoints.save_best(3, state(33)[0], 4.0)
     assert not checkpoints.save_best(4, state(4)[0], 3.9)
     tiny.assert_same_bits(load(tmp_path, "best")[0], state(33)[0])
-
-
-@pytest.mark.parametrize("wrong", ["checksums_of", "write_file"])
-def test_saves_that_fail_after_orbax_leave_nothing(saved, opened, tmp_path, monkeypatch, wrong):
-    """A quota error appears at the sync or at the checksums. A partial step takes room from the
-    next one, and several of them would be refused forever."""
-    checkpoints = opened()
-
-    def full(*_):
-        raise OSError(errno.EDQUOT, "Disk quota exceeded")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checksums if wrong == "checksums_of" else paths, wrong, full)
-        for step in (1, 2, 3):
-            assert checkpoints.save(step, *state(step))  # begun
-            assert not checkpoints.finish()
-            assert steps(tmp_path / "checkpoints") == []
-    assert restore(opened()) is None
-    assert restore(saved(4))[0] == 4
-
-
-def test_a_disk_that_is_full_once_a_step_is_complete_ends_nothing(
-    opened, tmp_path, monkeypatch, caplog
-):
-    """Dropping the optimizer state of an older step writes a file, which fails here."""
-    checkpoints = opened(keep=5)
-
-    def full(self, step, item):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.CheckpointStore, "drop", full)
-        for step in (1, 2, 3):
-            assert checkpoints.save(step, *state(step))
-        assert checkpoints.finish()
-    assert "cannot delete an old checkpoint" in caplog.text
-    assert with_opt_state(tmp_path / "checkpoints") == [1, 2, 3]
-    assert checkpoints.save(4, *state(4))
-    assert checkpoints.finish()
-    assert with_opt_state(tmp_path / "checkpoints") == [3, 4]
-
-
-def test_a_folder_in_which_nothing_can_be_made_is_said_before_orbax(
-    opened, tmp_path, monkeypatch, caplog
-):
-    """Inside Orbax's save a failing process would leave the others waiting at a barrier."""
-    checkpoints = opened()
-    monkeypatch.setattr(store.CheckpointStore, "save", None)
-    (tmp_path / "checkpoints").rmdir()
-    assert not checkpoints.save(1, *state(1))
-    assert "step 1 was not saved: [Errno 2]" in caplog.text
 
 
 # Damage
@@ -234,38 +191,36 @@ def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damag
         named = copy / file.relative_to(three_steps)
         if damage is not pathlib.Path.unlink or file.name != "checksums.json":  # incomplete
             assert f"damaged: {named}" in caplog.text
-        assert steps(copy / "checkpoints") == [1, 2]
+        assert steps(copy / "checkpoints") == [2]
+        assert steps(copy / "params") == [1, 2]
         shutil.rmtree(copy)
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
-def test_what_the_disk_cannot_read_now_is_not_deleted(copy, monkeypatch, number):
-    """After a temporary disk error the newest step still exists."""
+def test_what_the_disk_cannot_read_ends_the_run_and_is_not_deleted(copy, monkeypatch):
+    """It may be intact, and read when the run is started again."""
     digest, before = checksums._digest, contents(copy)
 
     def fail(path):
         if path.parent == copy / "checkpoints" / "3" / "params" / "d":
-            raise OSError(number, os.strerror(number), str(path))
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         return digest(path)
 
     checkpoints = checkpoints_of(copy, keep=3)
     with monkeypatch.context() as patch:
         patch.setattr(checksums, "_digest", fail)
-        with pytest.raises(OSError, match=r"nothing was deleted.*checkpoints/3/params/d"):
+        with pytest.raises(OSError, match=r"checkpoints/3/params/d"):
             restore(checkpoints)
-        with pytest.raises(OSError, match=r"cannot be read now"):
-            load(copy, "latest")
     assert contents(copy) == before
     assert restore(checkpoints)[0] == 3
     checkpoints.close()
 
 
 def test_without_a_whole_checkpoint_nothing_is_deleted(copy):
-    for step in (2, 3):  # the steps with an optimizer state
+    for step in (2, 3):
         flip_a_bit(next((copy / "checkpoints" / str(step) / "opt_state").rglob("d/*")))
     before = contents(copy)
     checkpoints = checkpoints_of(copy, keep=3)
-    with pytest.raises(ValueError, match="has an undamaged optimizer state") as raised:
+    with pytest.raises(ValueError, match="none to resume from") as raised:
         restore(checkpoints)
     checkpoints.close()
     one_line(raised)
@@ -286,35 +241,44 @@ def test_a_damaged_best_is_replaced(copy, caplog):
 # Full disks
 
 
-@pytest.mark.parametrize("when", ["before", "while"])
-def test_a_full_disk_keeps_what_was_saved_and_says_so(
-    saved, opened, tmp_path, when, no_file_over, monkeypatch, caplog
+@pytest.mark.parametrize("moment", ["save", "complete", "copy", "best"])
+def test_a_full_disk_ends_the_run_with_one_line_and_what_was_saved_stays(
+    tmp_path, moment, no_file_over, monkeypatch
 ):
-    checkpoints = saved(1)
+    """In Orbax's threads, at the checksums (a quota), in the copy of params, in best/."""
+    checkpoints = checkpoints_of(tmp_path, keep=1)
+    checkpoints.save(1, *state(1))
     assert checkpoints.save_best(1, state(1)[0], 1.0)
-    if when == "before":
-        with monkeypatch.context() as patch:
-            patch.setattr(manager.paths, "free_bytes", lambda path: 1000)
-            assert not checkpoints.save(2, *state(2))
-    else:
-        with no_file_over(4096):
-            assert checkpoints.save(2, *state(2))  # begun
-            assert not checkpoints.finish()
-            assert not checkpoints.save_best(2, state(2)[0], 2.0)
-        assert "the best of step 2 was not saved" in caplog.text
-    assert "step 2 " in caplog.text
-    assert str(tmp_path) in caplog.text
-    assert "MB left" in caplog.text
-    assert checkpoints.newest() == 1
-    drafts = shutil.ignore_patterns("*tmp*")  # temporary folders, which are being removed
-    copy = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-copy", ignore=drafts)
-    assert_restores(checkpoints_of(copy, keep=3), 1)
-    assert load(copy, "best")[1] == [1]
-    assert checkpoints.save(3, *state(3))  # the disk has room again
-    assert checkpoints.save_best(3, state(3)[0], 2.0)
-    assert checkpoints.finish()
-    assert_restores(opened(), 3)
+
+    def full(*_):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    said = rf"cannot write to {tmp_path}/\w+ \((File too large|Disk quota exceeded)\): free .*same"
+    with monkeypatch.context() as patch:
+        if moment == "complete":
+            patch.setattr(checksums, "checksums_of", full)
+        if moment == "copy":
+            patch.setattr(shutil, "copyfileobj", full)
+        with no_file_over(4096 if moment in ("save", "best") else 10**9):
+            if moment != "best":
+                checkpoints.save(2, *state(2))  # begun
+            with pytest.raises(UserError, match=said) as raised:
+                checkpoints.save_best(2, state(2)[0], 2.0)
+            one_line(raised)
+            for again in (lambda: checkpoints.save(3, *state(3)), checkpoints.close):
+                if moment != "best":
+                    with pytest.raises(UserError, match=said):
+                        again()
+    again = checkpoints_of(tmp_path, keep=1)  # with room again
+    assert_restores(again, 2 if moment == "copy" else 1)
+    assert load(tmp_path, "best")[1] == [1]
+    again.save(3, *state(3))
+    assert again.save_best(3, state(3)[0], 2.0)
+    again.close()
+    assert_restores(checkpoints_of(tmp_path, keep=1), 3)
+    assert steps(tmp_path / "params") == [3]
     assert load(tmp_path, "best")[1] == [3]
+    assert not list(tmp_path.rglob("*tmp*"))
 
 
 # Slow disks
@@ -332,9 +296,9 @@ def test_a_slow_save_is_waited_for(opened, monkeypatch):
 
     monkeypatch.setattr(store.CheckpointStore, "complete", slow)
     for step in (1, 2, 3, 4):
-        assert checkpoints.save(step, *state(step))
+        checkpoints.save(step, *state(step))
         assert sealed == [*range(1, step)]
-    assert checkpoints.finish()
+    checkpoints.finish()
     assert sealed == [1, 2, 3, 4]
     assert restore(opened(keep=4))[0] == 4
 
@@ -359,8 +323,60 @@ def test_the_newest_and_the_best_are_kept_whatever_the_scores(tmp_path):
             better = not np.isnan(score) and (best is None or score > scores[best - 1])
             assert checkpoints.save_best(step, small(step), score) == better
             best = step if better else best
-        assert checkpoints.close()
+        checkpoints.close()
         last = len(scores)
-        assert steps(workdir / "checkpoints") == list(range(max(1, last - keep + 1), last + 1))
-        assert last in with_opt_state(workdir / "checkpoints")
+        assert steps(workdir / "checkpoints") == list(range(max(1, last - 1), last + 1))
+        assert steps(workdir / "params") == list(range(max(1, last - keep + 1), last + 1))
         assert steps(workdir / "best") == ([best] if best else [])
+
+
+# What a workdir may be started with
+
+
+def test_nothing_settles_a_workdir_but_a_step(tmp_path):
+    assert not manager.resumable(tmp_path)
+    (tmp_path / "checkpoints" / "7.orbax-checkpoint-tmp").mkdir(parents=True)
+    (tmp_path / "best").mkdir()
+    assert not manager.resumable(tmp_path)
+
+
+def test_a_first_save_that_was_cut_off_is_set_aside(saved, opened, tmp_path, caplog):
+    saved(1)
+    (tmp_path / "checkpoints" / "1" / "checksums.json").unlink()
+    shutil.rmtree(tmp_path / "params")
+    assert not manager.resumable(tmp_path)
+    checkpoints = opened()
+    assert restore(checkpoints) is None
+    assert "kept as incomplete-1" in caplog.text
+    assert (tmp_path / "checkpoints" / "incomplete-1" / "params").is_dir()
+    checkpoints.save(1, *state(11))  # the new run reaches the same step
+    assert_restores(opened(), 1, 11)
+
+
+def strip_checksums(workdir):
+    for path in workdir.rglob("checksums.json"):
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "thin",
+    [
+        strip_checksums,
+        lambda workdir: shutil.rmtree(workdir / "checkpoints"),
+        lambda workdir: [shutil.rmtree(workdir / name) for name in ("checkpoints", "best")],
+        lambda workdir: (shutil.rmtree(workdir / "checkpoints"), strip_checksums(workdir)),
+    ],
+    ids=["no checksums", "no checkpoints", "params alone", "incomplete"],
+)
+def test_what_was_trained_and_cannot_be_resumed_is_refused(copy, thin):
+    """Such as a copy made to translate with: nothing of it is deleted."""
+    thin(copy)
+    before = contents(copy)
+    with pytest.raises(UserError, match=r"resumed; nothing was changed; give") as raised:
+        manager.resumable(copy)
+    one_line(raised)
+    checkpoints = checkpoints_of(copy, keep=1)
+    with pytest.raises(UserError, match="nothing was changed"):
+        restore(checkpoints)
+    checkpoints.close()
+    assert contents(copy) == before

@@ -65,20 +65,26 @@ def test_restores_onto_any_number_of_devices(opened, before, after):
             assert shard.data.shape == leaf.shape
 
 
-def test_a_checkpoint_is_on_the_disk_before_its_checksums(opened, tmp_path, monkeypatch):
+def test_a_checkpoint_is_on_the_disk_before_its_checksums(opened, monkeypatch):
     """And checksums before an older step is deleted: a power failure leaves one of them."""
     done = []
-    sync, write, delete = paths.sync, paths.write_file, store.CheckpointStore.delete
-    monkeypatch.setattr(paths, "sync", lambda path: (done.append("sync"), sync(path)))
-    monkeypatch.setattr(paths, "write_file", lambda *a: (done.append("checksums"), write(*a)))
-    monkeypatch.setattr(
-        store.CheckpointStore, "delete", lambda *a: (done.append("delete"), delete(*a))
-    )
+    note = lambda name, real: lambda place, *rest: (done.append((name, place)), real(place, *rest))
+    for owner, name in ((paths, "sync"), (paths, "write_file"), (store, "delete")):
+        monkeypatch.setattr(owner, name, note(name, getattr(owner, name)))
     checkpoints = opened(keep=1)
-    for step in (1, 2):
+    for step in (1, 2, 3):
         checkpoints.save(step, *state(step))
-    assert checkpoints.finish()
-    assert done == ["sync", "checksums"] * 2 + ["delete"]
+    checkpoints.finish()
+    [latest, averaged, _] = (checkpoints._workdir / place for place in store.PLACES)
+    expected = []
+    for step in (1, 2, 3):
+        expected.append(("delete", latest / str(step)))  # nothing: a step of that number
+        for folder in (latest, averaged):
+            place = folder / str(step)
+            expected += [("sync", place), ("write_file", place / checksums.NAME)]
+        expected += [("delete", latest / "1")] if step == 3 else []
+        expected += [("delete", averaged / str(step - 1))] if step > 1 else []
+    assert done == expected
 
 
 def test_other_shapes_are_one_line(three_steps):
@@ -88,7 +94,7 @@ def test_other_shapes_are_one_line(three_steps):
     other["layer_0"]["kernel"] = jax.ShapeDtypeStruct(
         (16, 4, 4), kernel.dtype, sharding=kernel.sharding
     )
-    options = {"weights": "latest", "average_last": 1, "every": 1}
+    options = {"weights": "latest", "average_last": 1}
     said = r"layer_0/kernel has the shape \(16, 2, 8\), expected \(16, 4, 4\)"
     with pytest.raises(UserError, match=said) as raised:
         weights.load(three_steps, other, {"vocabulary": VOCABULARY}, **options)

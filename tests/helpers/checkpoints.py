@@ -7,7 +7,7 @@ import numpy as np
 import optax
 from helpers import tiny
 
-from transformer.checkpoints import manager, weights
+from transformer.checkpoints import manager, store, weights
 from transformer.distributed import layout
 
 VOCABULARY = "some pieces"
@@ -49,17 +49,13 @@ def assert_restores(checkpoints, step, seed=None, num_devices=1):
     return restored
 
 
-def load(workdir, which, average_last=3, every=1, vocabulary=VOCABULARY):
-    options = {"weights": which, "average_last": average_last, "every": every}
+def load(workdir, which, average_last=3, vocabulary=VOCABULARY):
+    options = {"weights": which, "average_last": average_last}
     return weights.load(workdir, abstract(state(0)[0]), {"vocabulary": vocabulary}, **options)
 
 
 def steps(folder):
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
-
-
-def with_opt_state(workdir):
-    return [step for step in steps(workdir) if (workdir / str(step) / "opt_state").exists()]
+    return store.all_steps(folder)
 
 
 def one_line(raised):
@@ -95,4 +91,4 @@ def save_three_steps(workdir):
     for step in (1, 2, 3):
         checkpoints.save(step, *state(step))
     checkpoints.save_best(2, state(2)[0], 5.0)
-    assert checkpoints.close()
+    checkpoints.close()

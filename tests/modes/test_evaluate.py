@@ -81,7 +81,7 @@ def test_validation_says_what_evaluate_says(tiny_run, tmp_path, capsys, weights)
 
 def test_the_step_of_an_ensemble_is_that_of_its_own_workdir(tiny_run, tmp_path):
     early = shutil.copytree(tiny_run.workdir, tmp_path / "early")
-    shutil.rmtree(early / "checkpoints" / "160")
+    shutil.rmtree(early / "params" / "160")
     config = run_config.read_config(tiny_run.workdir)
     config.update_from_flattened_dict(
         {"evaluate.weights": "average", "evaluate.average_last": 2, "evaluate.ensemble": str(early)}

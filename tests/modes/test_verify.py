@@ -19,7 +19,8 @@ def test_verify_names_what_is_damaged(tmp_path, capsys, damage, name):
     shutil.copytree(shared.made_once("three_steps", save_three_steps), copy)
     verify.verify(None, copy)
     whole = json.loads(capsys.readouterr().out)
-    assert whole == {name: [] for name in (*(f"checkpoints/{i}" for i in (1, 2, 3)), "best/2")}
+    names = ("checkpoints/2", "checkpoints/3", "params/1", "params/2", "params/3", "best/2")
+    assert whole == {name: [] for name in names}
     damage(copy / "checkpoints" / "2" / name)
     with pytest.raises(SystemExit) as status:
         verify.verify(None, copy)

@@ -6,7 +6,7 @@ from etils import epath
 from fsspec.registry import _registry
 from helpers.buckets import RUN, Objects
 
-from transformer.checkpoints import manager, resuming, weights
+from transformer.checkpoints import manager, weights
 from transformer.runtime import paths
 
 
@@ -18,7 +18,7 @@ def bucket(monkeypatch, tmp_path):
     epath.backend.fsspec_backend._get_filesystem.cache_clear()
     Objects.store.clear()
     Objects.clear_instance_cache()
-    opened, resumable = manager.CheckpointStore, resuming.resumable
+    opened, resumable = manager.CheckpointStore, manager.resumable
 
     def elsewhere(folder):
         if not paths.in_bucket(folder):
@@ -31,7 +31,7 @@ def bucket(monkeypatch, tmp_path):
             module, "CheckpointStore", lambda folder, *a, **b: opened(elsewhere(folder), *a, **b)
         )
     monkeypatch.setattr(
-        resuming, "resumable", lambda workdir: resumable(elsewhere(workdir / "best").parent)
+        manager, "resumable", lambda workdir: resumable(elsewhere(workdir / "best").parent)
     )
     yield paths.path(RUN)
     epath.backend.fsspec_backend._get_filesystem.cache_clear()

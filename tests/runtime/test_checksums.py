@@ -1,9 +1,7 @@
 """A folder's checksums name each file that is not what was written, on a disk and in a bucket."""
 
-import errno
 import hashlib
 import json
-import os
 
 import pytest
 from helpers.buckets import RUN
@@ -49,16 +47,11 @@ def test_checksums_of_another_form_are_a_mismatch_though_their_own_checksum_is_r
     assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / checksums.NAME} (checksum mismatch)"]
 
 
-def test_a_prefix_is_taken_out_of_a_folder_s_checksums(tmp_path):
-    """Files without one, of a subfolder that was being deleted, are not named, nor hidden ones."""
-    sealed(tmp_path, {"step": 5})
-    (tmp_path / checksums.NAME).write_bytes(checksums.content_without(tmp_path, "opt_state/"))
-    assert checksums.read(tmp_path)["about"] == {"step": 5}
-    (tmp_path / "params" / ".DS_Store").touch()
-    assert checksums.corrupt_files(tmp_path) == []
-    (tmp_path / "opt_state" / "b").unlink()
-    assert checksums.corrupt_files(tmp_path) == []
-    (tmp_path / "params" / "c").touch()
+def test_files_without_a_checksum_are_named_but_for_hidden_ones(tmp_path):
+    """In the subfolders that have files with one."""
+    sealed(tmp_path)
+    for name in ("params/.DS_Store", "params/c", "other/d"):
+        paths.write_file(tmp_path / name, b"")
     assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / 'params' / 'c'} (no checksum)"]
 
 
@@ -68,23 +61,6 @@ def test_only_the_wanted_files_are_compared(tmp_path):
         (tmp_path / name).unlink()
     only = checksums.corrupt_files(tmp_path, wanted=lambda name: name.startswith("params"))
     assert only == [f"{tmp_path / 'params/a'} (missing)"]
-
-
-def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
-    (tmp_path / "file").write_bytes(b"a")
-    (tmp_path / checksums.NAME).write_bytes(checksums.checksums_of(tmp_path))
-
-    def fail(number):
-        def read(path):
-            raise OSError(number, os.strerror(number), str(path))
-
-        monkeypatch.setattr(checksums, "_digest", read)
-
-    fail(errno.EIO)
-    assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / 'file'} (Input/output error)"]
-    fail(errno.EACCES)  # which is no damage, and not to be mended
-    with pytest.raises(PermissionError):
-        checksums.corrupt_files(tmp_path)
 
 
 def test_checksums_in_a_bucket_equal_those_on_a_disk(bucket, tmp_path):

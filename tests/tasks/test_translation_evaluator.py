@@ -18,10 +18,11 @@ import pytest
 import sacrebleu
 from helpers.runs import SUMS
 
+import launch
 from transformer import registry
 from transformer.errors import UserError
 from transformer.modes import evaluate
-from transformer.tasks import losses, trained, translation_evaluator
+from transformer.tasks import losses, translation_evaluator
 from transformer.workdir import log, run_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,7 +109,7 @@ def evaluated(run, **changes):
     return json.loads(line)
 
 
-def saved_steps(run, folder="checkpoints"):
+def saved_steps(run, folder="params"):
     return sorted(int(path.name) for path in (run[0] / folder).iterdir() if path.name.isdigit())
 
 
@@ -217,23 +218,16 @@ def test_standard_output_is_one_json_line(run, result):
         assert value == (pytest.approx(result[name]) if isinstance(value, float) else result[name])
 
 
-def test_what_cannot_be_written_is_said_before_and_the_score_is_printed(
-    run, no_file_over, caplog, monkeypatch
-):
-    """On a full disk, as on a read-only one."""
+def test_a_score_is_printed_though_it_cannot_be_written(run, no_file_over, capsys):
+    """On a full disk, as on a read-only one: then one line names the file."""
     evaluated(run, split="other")  # compiled, its ids cached
     before = (run[0] / "evaluations.jsonl").read_bytes()
-    events, load = [], trained.load
-    caplog.set_level(logging.WARNING)
-    monkeypatch.setattr(
-        trained, "load", lambda *args: [events.extend(caplog.messages), load(*args)][1]
-    )
-    caplog.clear()
-    with no_file_over(0):
-        found = evaluated(run, split="other")
-    assert found["sentences"] == 2
-    assert [f"{run[0]}: " in said for said in events] == [True]
-    assert any("could not be saved" in said for said in caplog.messages)
+    capsys.readouterr()
+    with no_file_over(0), pytest.raises(OSError, match="File too large") as raised:
+        evaluate.evaluate(configured(run, split="other"), run[0])
+    assert json.loads(capsys.readouterr().out)["sentences"] == 2
+    line = launch.user_error_line(raised.value)
+    assert line == f"{run[0] / 'evaluations.jsonl'}: File too large"
     assert (run[0] / "evaluations.jsonl").read_bytes() == before
 
 
@@ -241,5 +235,5 @@ def test_a_missing_kind_of_checkpoint_is_named(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run[0], copy)
     shutil.rmtree(copy / "best")
-    with pytest.raises(ValueError, match=r"\A.*copy/best does not exist.*\Z"):
+    with pytest.raises(ValueError, match=r"\A.*copy/best holds no complete.*\Z"):
         evaluated((copy, run[1]), weights="best")

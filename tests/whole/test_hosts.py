@@ -186,7 +186,7 @@ def test_processes_train_as_one_stop_together_and_others_go_on(
     flip_a_bit(damaged)
     whole = start(workdir, 4, values=values)
     assert whole.ends() == [0] * 4, whole.said()
-    assert "resuming from step 15\n" in whole.said()[0]
+    assert "resuming from step 20\n" in whole.said()[0]
     assert str(damaged) in whole.said()[0]
     assert_same_run(workdir, alone)
     results = whole.said("out")

@@ -103,7 +103,7 @@ def left(monkeypatch):
         (PermissionError(13, "No permission", "/a/b"), 2, "launch.py: /a/b: No permission\n"),
         (OSError(30, "Read-only", "/a/b"), 2, "launch.py: /a/b: Read-only\n"),
         (FileNotFoundError(2, "No such file or directory", "/a/b"), 1, "Traceback"),
-        (OSError(5, "Input/output error", "/a/b"), 1, "Traceback"),
+        (OSError(5, "Input/output error", "/a/b"), 2, "launch.py: /a/b: Input/output error\n"),
         (PermissionError(13, "Permission denied"), 1, "Traceback"),
         (RuntimeError("a fault"), 1, "Traceback"),
         (ValueError("a library's"), 1, "Traceback"),
@@ -225,7 +225,11 @@ def test_a_failed_save_is_one_line(tmp_path, no_file_over, monkeypatch, caplog, 
     launch.log_to_standard_error()
     saved = checkpoints.checkpoints_of(tmp_path, keep=3)
     with no_file_over(4096):
-        assert saved.save(1, *checkpoints.state(1))  # begun
-        assert not saved.close()
-    assert [record.getMessage().partition(" MB")[2] for record in caplog.records] == [" left"]
-    assert "Traceback" not in caplog.text + capfd.readouterr().err
+        saved.save(1, *checkpoints.state(1))  # begun
+        with pytest.raises(UserError) as raised:
+            saved.close()
+    line = launch.user_error_line(raised.value)
+    assert line.startswith(f"cannot write to {tmp_path}/checkpoints (File too large): free ")
+    assert "\n" not in line
+    assert not caplog.records
+    assert "Traceback" not in capfd.readouterr().err

@@ -147,9 +147,7 @@ def test_a_checkpoint_is_read_without_unpickling(canary, tmp_path):
     expected = {"x": jax.ShapeDtypeStruct((3,), np.float32, sharding=sharding)}
     sys.addaudithook(_watch)  # for the rest of the process
     UNPICKLED.clear()
-    found, _ = weights.load(
-        tmp_path / "run", expected, {}, weights="latest", average_last=1, every=1
-    )
+    found, _ = weights.load(tmp_path / "run", expected, {}, weights="latest", average_last=1)
     assert not UNPICKLED
     np.testing.assert_array_equal(found["x"], values["x"])
     pickle.loads(pickle.dumps(pathlib.Path()))
@@ -286,7 +284,7 @@ def test_folders_of_params_may_be_links(tmp_path):
     """Such as to a larger disk."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text(CONFIG)
-    for name in ("checkpoints", "best", "vocabulary"):
+    for name in ("checkpoints", "params", "best", "vocabulary"):
         (tmp_path / "run" / name).symlink_to(tmp_path / name)
     command_line.parse(["--mode=evaluate", f"--workdir={tmp_path / 'run'}"])
 

@@ -1,8 +1,7 @@
-"""metrics.jsonl and TensorBoard: cut on resuming, completed after a full disk."""
+"""metrics.jsonl and TensorBoard: cut on resuming; a full disk ends the run."""
 
 import datetime
 import json
-import logging
 import math
 
 import pytest
@@ -39,7 +38,7 @@ FACTS = {
 }
 
 
-def test_each_start_is_kept(tmp_path, no_file_over, caplog):
+def test_each_start_is_kept(tmp_path):
     for step in (0, 20):
         log = Log(tmp_path, step)
         log.started(step, FACTS)
@@ -51,45 +50,33 @@ def test_each_start_is_kept(tmp_path, no_file_over, caplog):
     times = [datetime.datetime.fromisoformat(line["time"]) for line in lines]
     assert times == sorted(times)
     assert datetime.datetime.now(datetime.UTC) - times[0] < datetime.timedelta(minutes=1)
-    log = Log(tmp_path, 30)
-    with no_file_over(len((tmp_path / "starts.jsonl").read_bytes()) + 5):
-        log.started(30, FACTS)  # a full disk is no reason not to train
-    log.close()
-    assert "starts.jsonl" in caplog.text
-    assert read(tmp_path, "starts.jsonl") == lines
 
 
-def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, caplog):
-    log = Log(tmp_path, 0)
+def test_a_full_disk_ends_the_run_and_the_resumed_log_is_whole(tmp_path, no_file_over):
+    """With an error that names the file, whichever file it is."""
     values = {"text": "x" * 1000, **{f"number_{i}": float(i) for i in range(20)}}
-    line = lambda step: {"kind": "train", "step": step, **values}
-    log.write("train", 1, values)
-    with no_file_over(2000):
-        for step in range(2, 60):
-            log.write("train", step, values)
-            assert read(tmp_path) == [line(1)]  # and no part of another
-        errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-        assert len(errors) == 1  # logged once
-        assert str(tmp_path / "metrics.jsonl") in errors[0]
-    (tmp_path / "tensorboard").rename(tmp_path / "away")
-    (tmp_path / "tensorboard").touch()  # the files are closed, and TensorBoard's not opened again
-    log.flush()
-    log.flush()
-    (tmp_path / "tensorboard").unlink()
-    (tmp_path / "away").rename(tmp_path / "tensorboard")
-    log.write("train", 60, values)
-    assert read(tmp_path) == [line(step) for step in range(1, 61)]
-    log.write("train", 61, values)
-    log.close()
-    assert read(tmp_path) == [line(step) for step in range(1, 62)]
+    expected = [{"kind": "train", "step": step, **values} for step in range(1, 5)]
+    run_log = Log(tmp_path, 0)
+    run_log.write("train", 1, values)
+    metrics = str(tmp_path / "metrics.jsonl")
+    with no_file_over(2000), pytest.raises(OSError, match="File too large") as raised:
+        run_log.write("train", 2, values)
+    assert raised.value.filename == metrics
+    with no_file_over(10), pytest.raises(OSError, match="File too large") as raised:
+        run_log.started(1, FACTS)
+    assert raised.value.filename == str(tmp_path / "starts.jsonl")
+    with no_file_over(10), pytest.raises(OSError, match="File too large") as raised:
+        Log(tmp_path, 1)
+    assert raised.value.filename == metrics
+    assert read(tmp_path) == expected[:1]
+    run_log = Log(tmp_path, 1)
+    for step in (2, 3, 4):
+        run_log.write("train", step, values)
+    run_log.close()
+    assert read(tmp_path) == expected
     assert [path.name for path in tmp_path.glob("metrics*")] == ["metrics.jsonl"]
-    shown = scalars(tmp_path)
-    log = Log(tmp_path, 61)
-    with no_file_over(1500):
-        log.write("train", 62, values)
-    log.close()  # there is room again
-    assert read(tmp_path) == [line(step) for step in range(1, 63)]
-    assert [step for tag, step in shown if tag == "train/number_3" and step > 59] == [60, 61]
+    steps = [step for tag, step in scalars(tmp_path) if tag == "train/number_3"]
+    assert steps == [1, 2, 3, 4]
 
 
 def test_corrupt_lines_are_skipped_and_counted(tmp_path, caplog):

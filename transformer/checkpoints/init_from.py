@@ -10,7 +10,7 @@ import jax
 from transformer.checkpoints import store
 from transformer.checkpoints.param_paths import flatten, is_below, prefixes
 from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
-from transformer.checkpoints.weights import DamagedError, best_step
+from transformer.checkpoints.weights import best_step
 from transformer.distributed.layout import Layout, from_saved, to_restore
 from transformer.errors import UserError, quantity
 from transformer.runtime import paths
@@ -22,12 +22,9 @@ def check(init_from: str) -> None:
     """Raises UserError if `config.train.init_from` is not a run with a best checkpoint."""
     folder = paths.path(init_from)
     if not store.steps(folder / BEST):
-        reason = f"{folder} does not exist"
-        if folder.exists():
-            reason = f"{folder / BEST} holds no complete checkpoint"
         raise UserError(
-            f"config.train.init_from={folder}: {reason}; expected the workdir of a run that has "
-            "been validated"
+            f"config.train.init_from={folder}: {folder / BEST} holds no complete checkpoint; "
+            "expected the workdir of a run that has been validated"
         )
 
 
@@ -42,10 +39,10 @@ def load(
     except for the names in `init_skip`. UserError names what differs.
     """
     folder, skip = paths.path(init_from), prefixes(init_skip)
-    with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,), read_only=True)) as saved:
+    with contextlib.closing(CheckpointStore(folder / BEST)) as saved:
         step = best_step(saved, saved.steps())
         if faults := saved.faults(step):
-            raise DamagedError(f"damaged: {', '.join(faults)}")
+            raise UserError(f"damaged: {', '.join(faults)}")
         shapes = saved.shapes(step, PARAMS)
         _check_identity(folder, saved.about(step, "identity"), identity, skip)
         _check_params(folder, shapes, params, skip, identity)

@@ -8,8 +8,9 @@ mismatch here.
 Methods are collective unless their docstring says otherwise.
 """
 
-import errno
 import re
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,40 +24,34 @@ from transformer.runtime import checksums, paths
 Tree = Any
 
 
-# What a workdir has: two folders of checkpoints, and the items of a step.
-PLACES = LATEST, BEST = ("checkpoints", "best")
+# The folders of a workdir, and the items of a step.
+PLACES = LATEST, AVERAGED, BEST = ("checkpoints", "params", "best")
 PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
 
 # The types of the entries recorded with a step; the last two are recorded in best/ only.
 ABOUT = {"identity": dict, "score": (int, float), "best_is": str}
 IMPORTED = 0  # the step of imported params, with which this code has taken no step
 
+# What to do when the disk is full.
+REMEDY = "lower config.train.keep; the same command goes on from the newest checkpoint"
+
 
 class CheckpointStore:
-    """Checkpoints in FOLDER/STEP: named items (trees of arrays) and a JSON record `about` them."""
+    """Checkpoints in FOLDER/STEP: some of ITEMS (trees of arrays) and a JSON record about them."""
 
-    def __init__(self, folder: Path, items: tuple[str, ...], *, read_only: bool = False):
-        """Opens a folder whose steps may have these items; unless `read_only`, creates it."""
+    def __init__(self, folder: Path):
+        """Opens a folder, which is created by the first save."""
         check_path(folder)
-        options = ocp.CheckpointManagerOptions(
-            create=not read_only,
-            read_only=read_only,
+        # absolute() would turn gs://BUCKET into a local path.
+        self.folder = folder if paths.in_bucket(folder) else folder.absolute()
+        self._orbax = ocp.AsyncCheckpointer(
+            ocp.CompositeCheckpointHandler(
+                **{name: ocp.StandardCheckpointHandler() for name in ITEMS}
+            ),
             # checkpoints/ and best/ can save the same step, so their barriers need different names.
             multiprocessing_options=ocp.options.MultiprocessingOptions(
                 barrier_sync_key_prefix=folder.name
             ),
-        )
-        # absolute() would turn gs://BUCKET into a local path.
-        self.folder = folder if paths.in_bucket(folder) else folder.absolute()
-        if not read_only and processes.is_first():
-            # Temporary folders of killed saves. Orbax's own cleanup option would fail the next save
-            # while a failed one is still finishing in the background.
-            for draft in self.folder.glob(f"*{ocp.utils.TMP_DIR_SUFFIX}*"):
-                paths.remove(draft)
-        handlers = {name: ocp.StandardCheckpointHandler() for name in items}
-        registry = ocp.handlers.create_default_handler_registry(**handlers)
-        self._manager = ocp.CheckpointManager(
-            self.folder, options=options, handler_registry=registry
         )
 
     def place(self, step: int) -> Path:
@@ -68,45 +63,58 @@ class CheckpointStore:
         # All processes use process 0's listing: a shared disk may show others an older state.
         return processes.all_gather(steps(self.folder))[0]
 
-    def all_steps(self) -> list[int]:
-        """Lists all steps, incomplete ones included, in ascending order."""
-        return processes.all_gather(all_steps(self.folder))[0]
-
     def save(self, step: int, items: dict[str, Tree]) -> None:
         """Starts saving a step, replacing an older one; arrays may be donated on return.
 
         The step stays incomplete until `complete` is called.
         """
-        if step in self.all_steps():
-            self.delete(step)
-        if step in self._manager.all_steps():  # Orbax caches the list, deleted steps included
-            self._manager.reload()
+        if processes.is_first():
+            delete(self.place(step))
+        processes.wait_for_all()  # no process begins while the older one exists
         saves = {name: ocp.args.StandardSave(tree) for name, tree in items.items()}
-        # force: Orbax otherwise refuses a step earlier than the newest.
-        self._manager.save(step, args=ocp.args.Composite(**saves), force=True)
+        with paths.full_disk_as_user_error(self.folder, REMEDY):
+            self._orbax.save(self.place(step), args=ocp.args.Composite(**saves))
 
     def complete(self, step: int, about: dict) -> None:
         """Waits until a step is on the disk, then writes its checksums and the record `about` it.
 
         May run in a thread: Orbax has its own barriers, and we make no collective call here.
         """
-        self._manager.wait_until_finished()
+        with paths.full_disk_as_user_error(self.folder, REMEDY):
+            self._orbax.wait_until_finished()
+            if processes.is_first():
+                _write_checksums(self.place(step), about)
+
+    def copy_params(self, source: Path, step: int) -> None:
+        """Copies the params of the complete checkpoint `source`. Called by process 0 alone."""
+        target = self.place(step)
+        with paths.full_disk_as_user_error(self.folder, REMEDY):
+            for name in paths.files(source):
+                if name != checksums.NAME and not name.startswith(f"{OPT_STATE}/"):
+                    (target / name).parent.mkdir(parents=True, exist_ok=True)
+                    with (source / name).open("rb") as read, (target / name).open("wb") as write:
+                        shutil.copyfileobj(read, write)
+            _write_checksums(target, checksums.read(source)["about"])
+
+    def keep(self, kept: Iterable[int]) -> None:
+        """Deletes all steps but `kept`. Not collective: process 0 does the work."""
         if processes.is_first():
-            place = self.place(step)
-            paths.sync(place)
-            paths.write_file(place / checksums.NAME, checksums.checksums_of(place, about))
+            for step in {*all_steps(self.folder)} - {*kept}:
+                delete(self.place(step))
+
+    def remove_drafts(self) -> None:
+        """Removes what saves left that were killed. Not collective: process 0 does the work."""
+        if processes.is_first():
+            for draft in self.folder.glob(f"*{ocp.utils.TMP_DIR_SUFFIX}*"):
+                paths.remove(draft)
 
     def faults(self, step: int, *, without: str = "") -> list[str]:
         """Lists a complete step's damaged files, except those of the item `without`.
 
-        OSError if the disk cannot read a file: the failure may be temporary, so the file does not
-        count as damaged. Collective: each process checks its share of the files.
+        Each process checks its share of the files.
         """
         wanted = lambda name: not (without and name.startswith(f"{without}/"))
-        damaged, unreadable = checksums.compare(self.place(step), wanted=wanted) or ([], [])
-        if unreadable:
-            raise OSError(errno.EIO, "cannot be read now; nothing was deleted", unreadable[0])
-        return damaged
+        return checksums.corrupt_files(self.place(step), wanted=wanted) or []
 
     def about(self, step: int, name: str) -> Any:
         """Returns the entry `name`, one of ABOUT, of the record that `complete` wrote."""
@@ -114,10 +122,6 @@ class CheckpointStore:
         if not isinstance(about.get(name), ABOUT[name]):
             raise UserError(f"damaged: {self.place(step) / checksums.NAME} has no {name}")
         return about[name]
-
-    def has(self, step: int, item: str) -> bool:
-        """Returns whether the complete checkpoint of `step` contains `item`, such as 'params'."""
-        return processes.all_gather(has(self.place(step), item))[0]
 
     def check_identity(self, step: int, identity: dict[str, str]) -> None:
         """Raises UserError if a step has another identity, such as another vocabulary."""
@@ -138,34 +142,16 @@ class CheckpointStore:
         if difference := different_shape(self.shapes(step, item), like):
             raise UserError(f"{self.place(step)} does not fit this config: {item} {difference}")
         restores = {item: ocp.args.StandardRestore(like)}
-        return self._manager.restore(step, args=ocp.args.Composite(**restores))[item]
+        return self._orbax.restore(self.place(step), args=ocp.args.Composite(**restores))[item]
 
     def shapes(self, step: int, item: str) -> Tree:
         """Returns an item of a step as jax.ShapeDtypeStructs. Not collective."""
-        saved = self._manager.item_metadata(step)[item].tree
+        saved = self._orbax.metadata(self.place(step)).item_metadata[item].tree
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), saved)
 
-    def delete(self, step: int) -> None:
-        """Deletes a step, its checksums first, so that a kill in between leaves it incomplete."""
-        try:
-            if processes.is_first():
-                (self.place(step) / checksums.NAME).unlink(missing_ok=True)
-                paths.remove(self.place(step))
-        finally:
-            processes.wait_for_all()  # no process goes on while the step exists
-
-    def drop(self, step: int, item: str) -> None:
-        """Deletes an item of a complete step. Not collective: process 0 does the work."""
-        if processes.is_first():
-            place = self.place(step)
-            # First the checksums without the item: a kill in between leaves the rest complete.
-            content = checksums.content_without(place, f"{item}/")
-            paths.write_file(place / checksums.NAME, content)
-            paths.remove(place / item)
-
     def close(self) -> None:
-        """Waits for the save in progress and closes Orbax's manager."""
-        self._manager.close()
+        """Waits for the save in progress and ends Orbax's threads."""
+        self._orbax.close()
 
 
 def all_steps(folder: Path) -> list[int]:
@@ -180,10 +166,16 @@ def steps(folder: Path) -> list[int]:
     return list(filter(complete, all_steps(folder)))
 
 
-def has(place: Path, item: str) -> bool:
-    """Returns whether the complete checkpoint in the folder `place` contains `item`."""
-    values = checksums.read(place) or {"files": {}}
-    return any(name.startswith(f"{item}/") for name in values["files"])
+def delete(place: Path) -> None:
+    """Deletes a step, its checksums first, so that a kill in between leaves it incomplete."""
+    (place / checksums.NAME).unlink(missing_ok=True)
+    paths.remove(place)
+
+
+def _write_checksums(place: Path, about: dict) -> None:
+    """Completes a step: its files reach the disk, then its checksums and the record about it."""
+    paths.sync(place)
+    paths.write_file(place / checksums.NAME, checksums.checksums_of(place, about))
 
 
 def check_path(folder: Path) -> None:

@@ -147,7 +147,7 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     UserError if there is no checkpoint to resume from: a new run reads keys that are never taken
     from a workdir. Such a key is logged if its value in config.json differs.
     """
-    from transformer.checkpoints.resuming import resumable  # imports JAX
+    from transformer.checkpoints.manager import resumable  # imports JAX
 
     config = trained_config(workdir, arguments)
     if not resumable(workdir):

@@ -32,8 +32,6 @@ def score_split(
     With `once`, a result that evaluations.jsonl already has is not added again. With `quiet`
     nothing is printed. Collective.
     """
-    if processes.is_first():
-        results.warn_if_unwritable(workdir)
     run = trained.load(config, workdir)
     evaluator = load_task(config.task).evaluator(config, workdir, run.model, "final")
     scores, outputs = evaluator.score(run.params)

@@ -6,7 +6,7 @@ from types import ModuleType
 
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import init_from, resuming, store, weights
+from transformer.checkpoints import init_from, manager, store, weights
 from transformer.distributed import layout, processes
 from transformer.errors import UserError
 from transformer.runtime import lock
@@ -62,7 +62,7 @@ def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -
     with processes.first_process_first("prepared"):
         # decay_steps may be a reference to num_steps: config.json gets the number.
         config = config.copy_and_resolve_references()
-        resumed = resuming.resumable(folder)
+        resumed = manager.resumable(folder)
         saved_config = None
         # In a new run, the other processes read the config that process 0 has just written.
         if resumed or not processes.is_first():

@@ -25,11 +25,9 @@ def verify(config: ConfigDict, workdir: Path) -> None:
         for step in store.all_steps(workdir / place):
             folder = workdir / place / str(step)
             damaged = checksums.corrupt_files(folder)
-            # A run that trains here may have deleted the step meanwhile. None: no checksums were
-            # written, because the save did not finish.
-            if folder.is_dir():
-                missing = [f"{folder / checksums.NAME} (missing: an incomplete checkpoint)"]
-                faults[f"{place}/{step}"] = missing if damaged is None else damaged
+            if damaged is None:  # the save did not finish
+                damaged = [f"{folder / checksums.NAME} (missing: an incomplete checkpoint)"]
+            faults[f"{place}/{step}"] = damaged
     if not faults:
         raise UserError(f"{workdir} holds no checkpoint")
     for fault in itertools.chain(*faults.values()):

@@ -5,7 +5,6 @@ note, "sha256": of these}.
 """
 
 import concurrent.futures
-import errno
 import hashlib
 import json
 from collections.abc import Callable
@@ -15,9 +14,6 @@ from transformer.distributed import processes
 from transformer.runtime import paths
 
 NAME = "checksums.json"
-
-# Errors of a read that may succeed later: a failing disk, a network disk that went away.
-TRANSIENT = (errno.EIO, errno.ESTALE)
 
 
 def checksums_of(directory: Path, about: dict | None = None) -> bytes:
@@ -51,35 +47,14 @@ def read(directory: Path) -> dict | None:
     return {"files": {}, "about": {}}
 
 
-def content_without(directory: Path, prefix: str) -> bytes:
-    """Returns the content of a folder's checksum file without the files whose names have a prefix.
-
-    The folder must have a checksum file.
-    """
-    values = read(directory)
-    files = {name: x for name, x in values["files"].items() if not name.startswith(prefix)}
-    return _content(files, values["about"])
-
-
 def corrupt_files(
     directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
 ) -> list[str] | None:
-    """Lists "PATH (reason)" of each corrupt or unreadable file, or file without a checksum.
+    """Lists "PATH (reason)" of each corrupt or missing file, or file without a checksum.
 
     Only the files whose names are `wanted` are checked. None if the folder has no checksum file.
-    Collective, each process checking its share of the files, unless this process checks `alone`.
-    """
-    faults = compare(directory, wanted=wanted, alone=alone)
-    return None if faults is None else [*faults[0], *faults[1]]
-
-
-def compare(
-    directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
-) -> tuple[list[str], list[str]] | None:
-    """Returns a folder's corrupt files and its unreadable files, in two lists of "PATH (reason)".
-
-    Takes the arguments of `corrupt_files`. An unreadable file may be intact: reading it failed, but
-    may succeed later. None if the folder has no checksum file.
+    OSError for a file that cannot be read now, which may be intact. Collective, each process
+    checking its share of the files, unless this process checks `alone`.
     """
     values = read(directory)
     unlisted = _unlisted(directory, values["files"]) if values else []
@@ -90,7 +65,7 @@ def compare(
         return None
     files = values["files"]
     if not files:
-        return [f"{directory / NAME} (checksum mismatch)"], []
+        return [f"{directory / NAME} (checksum mismatch)"]
     names = sorted(filter(wanted, [*files, *unlisted]))
     # A strided share: process 1 of 4 checks files 1, 5, 9, ...
     share = names if alone else [names[i] for i in processes.my_share(len(names))]
@@ -99,8 +74,7 @@ def compare(
         faults = list(pool.map(check, share))
     if not alone:
         faults = processes.gather_shares(faults, len(names))
-    corrupt, unreadable = zip(*faults, strict=True) if faults else ((), ())
-    return list(filter(None, corrupt)), list(filter(None, unreadable))
+    return list(filter(None, faults))
 
 
 def _content(files: dict, about: dict) -> bytes:
@@ -118,30 +92,21 @@ def _digest(path: Path) -> tuple[int, str]:
 def _unlisted(directory: Path, files: dict) -> list[str]:
     """Lists visible files without a checksum, in subfolders that have files with one.
 
-    Example: params/d/x, if params/y is in `files`; but nothing below opt_state/ if `files` has no
-    file of it, because a run killed while deleting that item leaves such files.
+    Example: params/d/x, if params/y is in `files`.
     """
     listed = {name.partition("/")[0] for name in files if "/" in name}
-    try:
-        unlisted = {*paths.files(directory)} - files.keys()
-    except FileNotFoundError:  # another process is deleting the folder
-        return []
+    unlisted = {*paths.files(directory)} - files.keys()
     is_hidden = lambda name: Path(name).name.startswith(".")
     return [x for x in unlisted if x.partition("/")[0] in listed and not is_hidden(x)]
 
 
-def _check(path: Path, size: int | None, digest: str) -> tuple[str, str]:
-    """Compares a file with its size and sha256; returns (why it is corrupt, why unreadable)."""
+def _check(path: Path, size: int | None, digest: str) -> str:
+    """Compares a file with its size and sha256; returns "PATH (reason)" if it differs, else ""."""
     if size is None:
-        return f"{path} (no checksum)", ""
-    try:
-        if not path.is_file():
-            return f"{path} (missing)", ""
-        actual_size, actual_digest = _digest(path)
-    except OSError as error:
-        if error.errno not in TRANSIENT:
-            raise
-        return "", f"{path} ({error.strerror})"
+        return f"{path} (no checksum)"
+    if not path.is_file():
+        return f"{path} (missing)"
+    actual_size, actual_digest = _digest(path)
     if actual_size != size:
-        return f"{path} ({actual_size} bytes, expected {size})", ""
-    return f"{path} (checksum mismatch)" if actual_digest != digest else "", ""
+        return f"{path} ({actual_size} bytes, expected {size})"
+    return f"{path} (checksum mismatch)" if actual_digest != digest else ""

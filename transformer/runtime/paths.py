@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,27 +64,24 @@ def write_file(file: Path, content: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=file.parent, prefix=file.name, delete=False) as empty:
         draft = Path(empty.name)
     try:
-        draft.write_bytes(content)
-        draft.chmod(0o644)
-        _sync(draft)  # before the rename: else the name could reach the disk before the content
-        draft.replace(file)
-        _sync(file.parent)
-    except OSError as error:  # on a full disk, it does not name the file
-        error.filename = error.filename or str(file)
-        raise
+        with naming(file):
+            draft.write_bytes(content)
+            draft.chmod(0o644)
+            _sync(draft)  # before the rename: else the name could reach the disk before the content
+            draft.replace(file)
+            _sync(file.parent)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def try_write(folder: Path) -> OSError | None:
-    """Writes a temporary file into a folder; returns the error if that fails (read-only, full)."""
+@contextlib.contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Names the file in an OSError of its `with` block: on a full disk, the error has no name."""
     try:
-        if not in_bucket(folder):
-            with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-                file.write(b"\n")
+        yield
     except OSError as error:
-        return error
-    return None
+        error.filename = error.filename or str(file)
+        raise
 
 
 @contextlib.contextmanager
@@ -158,13 +154,8 @@ def size(file: Path) -> int:
     return file.stat().length if in_bucket(file) else file.stat().st_size
 
 
-def free_bytes(folder: Path) -> int:
-    """Returns the bytes that are free on a folder's disk; a bucket is never full."""
-    return sys.maxsize if in_bucket(folder) else shutil.disk_usage(folder).free
-
-
 def append_line(file: Path, line: bytes) -> None:
-    """Appends a line durably. OSError if the disk is full.
+    """Appends a line durably. OSError, which names the file, if the disk is full.
 
     A power failure or a full disk may have cut off the last line: then ends that line first.
     """
@@ -173,7 +164,7 @@ def append_line(file: Path, line: bytes) -> None:
         file.write_bytes(content + line + b"\n")
         return
     # Opened for reading, too: the last byte is read, while each write still goes to the end.
-    with open(file, "a+b") as log:
+    with naming(file), open(file, "a+b") as log:
         if log.seek(0, os.SEEK_END):
             log.seek(-1, os.SEEK_END)
             if log.read(1) != b"\n":

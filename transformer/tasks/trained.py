@@ -107,7 +107,6 @@ def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> Trained:
         task_module.identity(config),
         weights=options.evaluate.weights,
         average_last=options.evaluate.average_last,
-        every=config.train.save_every,
     )
     noun, numbers = "steps" if len(steps) > 1 else "step", ", ".join(map(str, steps))
     logging.info("%s: %s weights, of %s %s", folder, options.evaluate.weights, noun, numbers)

@@ -1,11 +1,10 @@
 """A run's log: metrics.jsonl, TensorBoard and trackers, cut on resuming."""
 
-import contextlib
 import datetime
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tensorboardX import summary
@@ -33,9 +32,7 @@ class Log:
     'validation' or, for the final score, its split (final_SPLIT if that would be one of KINDS). On
     resuming from `step`, later lines are cut, and so is a final score, which is logged again when
     the run ends: the log of a resumed run equals that of an uninterrupted one, except for times. Of
-    several processes, process 0 writes, and all have its `lines`. If the disk is full, lines are
-    kept in memory and written to metrics.jsonl once there is space; TensorBoard, whose files are in
-    WORKDIR/tensorboard, lacks the steps of these lines.
+    several processes, process 0 writes, and all have its `lines`. OSError if the disk is full.
 
     Files in a bucket cannot be appended to: there, the whole log is rewritten at most every
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
@@ -53,12 +50,13 @@ class Log:
         self._step = step
         self._writes = processes.is_first()
         self._in_bucket = paths.in_bucket(workdir)
-        self._behind = False  # whether the file lacks lines, because the disk was full
         self._file = self._tensorboard = None  # stay None in a bucket
         if self._writes:
             self._rewrite()
             if self._in_bucket:
                 logging.info("%s is in a bucket: no TensorBoard files are written", workdir)
+            else:
+                self._open_files()
 
     def write(self, kind: str, step: int, values: dict) -> None:
         """Logs a line of numbers and texts."""
@@ -74,29 +72,13 @@ class Log:
             if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
                 self.flush()
             return
-        with self._tolerating_full_disk():
-            if self._behind:
-                self._rewrite()
-            else:
-                self._file.write(_json_line(line).encode())
-                self._file.flush()
+        with paths.naming(self._path):
+            self._file.write(_json_line(line).encode())
+            self._file.flush()
             for name, value in values.items():
                 summarise = summary.scalar if isinstance(value, int | float) else summary.text
                 self._event(step=step, summary=summarise(f"{kind}/{name}", value))
             self._tensorboard.flush()
-
-    @contextlib.contextmanager
-    def _tolerating_full_disk(self) -> Iterator[None]:
-        """Logs the first of several errors of a write, and marks the file as behind."""
-        try:
-            yield
-            self._behind = False
-        except OSError as error:
-            if not self._behind:
-                logging.error(
-                    "%s: %s; log lines are kept in memory until there is space", self._path, error
-                )
-            self._behind = True
 
     def started(self, step: int, facts: dict) -> None:
         """Appends a line to WORKDIR/starts.jsonl: the step and time of this start, and `facts`.
@@ -107,35 +89,31 @@ class Log:
             return
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         line = {"step": step, "time": now, **facts}
-        try:
-            paths.append_line(self._path.with_name(STARTS), json.dumps(line).encode())
-        except OSError as error:  # such as a full disk, which is no reason not to train
-            logging.error("%s: %s", self._path.with_name(STARTS), error)
+        paths.append_line(self._path.with_name(STARTS), json.dumps(line).encode())
 
     def has_validation(self, step: int) -> bool:
         """Returns whether the log has a step's validation."""
         return any(line["kind"] == "validation" and line["step"] == step for line in self.lines)
 
     def flush(self) -> None:
-        """Writes lines that the file lacks.
+        """Writes the lines that the file in a bucket lacks.
 
         Called before a checkpoint is saved: a run that resumes from it does not log them again.
         """
-        if self._writes and (self._behind or self._in_bucket):
-            with self._tolerating_full_disk():
-                self._rewrite()
+        if self._writes and self._in_bucket:
+            self._rewrite()
 
     def _rewrite(self) -> None:
-        """Replaces the file by all lines, atomically, and opens it for appending.
-
-        Opens a new TensorBoard file, too, whose START event discards older files' later events. Not
-        by tensorboardX's SummaryWriter: its thread dies on a full disk, and the run hangs.
-        """
+        """Replaces the file by all lines, atomically."""
         paths.write_file(self._path, "".join(map(_json_line, self.lines)).encode())
         self._rewritten = time.perf_counter()
-        if self._in_bucket:
-            return
-        self._close_files()
+
+    def _open_files(self) -> None:
+        """Opens metrics.jsonl for appending and a new TensorBoard file in WORKDIR/tensorboard.
+
+        Its START event discards older files' later events. Not by tensorboardX's SummaryWriter: its
+        thread dies on a full disk, and the run hangs.
+        """
         self._file = open(self._path, "ab")  # noqa: SIM115 (`close` closes it)
         folder = self._path.parent / "tensorboard"
         folder.mkdir(exist_ok=True)
@@ -147,18 +125,12 @@ class Log:
     def _event(self, **content: object) -> None:
         self._tensorboard.write_event(Event(wall_time=time.time(), **content))
 
-    def _close_files(self) -> None:
-        # Forgotten first: a file that could not be replaced is not closed twice.
-        files, self._file, self._tensorboard = (self._file, self._tensorboard), None, None
-        for file in filter(None, files):
-            with contextlib.suppress(OSError):  # a full disk: metrics.jsonl has the same values
-                file.close()
-
     def close(self) -> None:
-        """Writes the lines that the file lacks, and closes files and trackers."""
+        """Writes the lines that a bucket's file lacks, and closes files and trackers."""
         self.flush()
         trackers.close(self._trackers)
-        self._close_files()
+        for file in filter(None, (self._file, self._tensorboard)):
+            file.close()
 
 
 def read(workdir: Path, name: str = METRICS) -> list[dict]:

@@ -49,22 +49,6 @@ def free_name(workdir: Path, name: str, dataset: dict[str, Sequence[str]]) -> st
     return name
 
 
-def warn_if_unwritable(workdir: Path) -> None:
-    """Logs a warning, before the evaluation, if its result cannot be saved in the workdir."""
-    if paths.in_bucket(workdir):
-        return
-    try:
-        for folder in filter(Path.exists, (workdir, workdir / FOLDER)):
-            if error := paths.try_write(folder):
-                raise error
-        # A file may be read-only in a folder that is not; opening it for appending writes nothing.
-        if (workdir / NAME).exists():
-            (workdir / NAME).open("ab").close()
-    except OSError as error:
-        reason = error.strerror or error
-        logging.warning("%s: %s; the score will be printed, but not saved", workdir, reason)
-
-
 def show(result: dict, rows: dict[str, str]) -> None:
     """Prints a result to standard output.
 
@@ -86,20 +70,16 @@ def keep(
     """Appends a result to evaluations.jsonl and writes it to evaluation/SET.json.
 
     Each of `outputs`, {name: lines}, becomes evaluation/SET.name. If `once`, the line is not
-    appended where there is one of the same set, weights and settings. A failed write is logged.
+    appended where there is one of the same set, weights and settings.
     """
     name = result["set"]
-    try:
-        is_same = lambda line: all(line.get(key) == result.get(key) for key in SAME)
-        if not (once and any(map(is_same, log.read(workdir, NAME)))):
-            paths.append_line(workdir / NAME, json.dumps(result).encode())
-        for side, lines in outputs.items():
-            paths.write_file(workdir / FOLDER / f"{name}.{side}", _text(lines))
-        content = json.dumps(result, indent=2).encode()
-        paths.write_file(workdir / FOLDER / f"{name}.json", content)
-    except OSError as error:
-        logging.error("the result could not be saved in %s: %s", workdir, error)
-        return
+    is_same = lambda line: all(line.get(key) == result.get(key) for key in SAME)
+    if not (once and any(map(is_same, log.read(workdir, NAME)))):
+        paths.append_line(workdir / NAME, json.dumps(result).encode())
+    for side, lines in outputs.items():
+        paths.write_file(workdir / FOLDER / f"{name}.{side}", _text(lines))
+    content = json.dumps(result, indent=2).encode()
+    paths.write_file(workdir / FOLDER / f"{name}.json", content)
     logging.info("result saved in %s, outputs in %s.*", workdir / NAME, workdir / FOLDER / name)
 
 
@@ -115,12 +95,9 @@ def log_final(
     # Not 'validation' itself: early stopping counts the lines of that kind.
     kind = f"final_{split}" if split in KINDS else split
     values = {k: v for k, v in result.items() if isinstance(v, int | float | str) and k != "step"}
-    try:
-        run_log = Log(workdir, step, tracked, on_log)
-        run_log.write(kind, result["step"], values)
-        run_log.close()
-    except OSError as error:
-        logging.error("the final score could not be written to metrics.jsonl: %s", error)
+    run_log = Log(workdir, step, tracked, on_log)
+    run_log.write(kind, result["step"], values)
+    run_log.close()
 
 
 def _text(lines: Sequence[str]) -> bytes:

@@ -29,7 +29,7 @@ MACHINE = (
     "vocabulary.model",
 )
 # These may be links out of a workdir, such as to a larger disk; nothing else in it may.
-MAY_BE_LINKS = ("checkpoints", "best", "vocabulary")
+MAY_BE_LINKS = ("checkpoints", "params", "best", "vocabulary")
 # Prefixes of the keys that the params depend on. Exceptions are in NOT_PARAMETERS.
 PARAMETERS = ("task", "architecture", "model.", "vocabulary.")
 NOT_PARAMETERS = (

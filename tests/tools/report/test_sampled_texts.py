@@ -46,7 +46,7 @@ def test_they_are_what_generate_writes(folder, monkeypatch, capsysbinary):
 
 def test_what_is_missing_is_said(folder, tmp_path):
     run = workdirs.load(folder)
-    assert "nothing has been saved" in sampled_texts.section(run).parts[0]
+    assert "holds no complete checkpoint" in sampled_texts.section(run).parts[0]
     assert "--config.evaluate.samples=2" in sampled_texts.samples(run).parts[0]
     translation = workdirs.load(workdirs.write(tmp_path / "translation"))
     assert sampled_texts.section(translation) is sampled_texts.samples(translation) is None

@@ -136,8 +136,7 @@ def save(folder: Path, params: dict[str, np.ndarray], config: ConfigDict) -> Non
     workdir.write_config(config, folder)
     store.check_path(folder)
     tree = jax.tree.map(jax.numpy.asarray, param_paths.unflatten(params))
-    (folder / BEST).mkdir(parents=True, exist_ok=True)
-    with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,))) as best:
+    with contextlib.closing(CheckpointStore(folder / BEST)) as best:
         best.save(IMPORTED, {PARAMS: tree})
         # No validation has scored these params: 0.0 is a placeholder, the only score in best/.
         about = {"step": IMPORTED, "score": 0.0, "best_is": "highest"}

@@ -25,6 +25,7 @@ policy forbids the page any network access.
 import functools
 import itertools
 import re
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -46,8 +47,11 @@ def check_writable(file: Path, key: str) -> None:
         raise UserError(f"{key}: {file} is a folder, expected a file")
     # The nearest parent that exists: the folders below it are made when the file is written.
     folder = next(parent for parent in file.absolute().parents if parent.exists())
-    if error := paths.try_write(folder):
-        raise UserError(f"{key}: cannot write in {folder}: {error.strerror or error}")
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as draft:
+            draft.write(b"\n")
+    except OSError as error:
+        raise UserError(f"{key}: cannot write in {folder}: {error.strerror or error}") from error
 
 
 class Table(NamedTuple):
