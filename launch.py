@@ -25,126 +25,148 @@ command resumes it; 130 interrupted by Ctrl-C: any other mode (but serve ends wi
 before its first step; 1 any other failure.
 """
 
-import gc
-import os
 import signal
-import sys
 
-from transformer.runtime import startup
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # Until a mode runs, Ctrl-C ends the process by the signal. As an exception inside an import it
+    # would be swallowed, or become another one.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-
-def end_at_once(*_: object) -> None:
-    """Handles Ctrl-C during start-up: ends the process with status 130, without a traceback."""
-    os._exit(130)
-
-
-if __name__ == "__main__":
-    # The imports below, and those of a mode, take a second in which there is nothing to clean up.
-    # If Ctrl-C is ignored at start (a background job), it stays ignored.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, end_at_once)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see restart_with_allocator
-    startup.restart_with_allocator()  # before the imports, which would be made twice
-    # XLA logs, as an error, that a program takes more than two minutes to compile, with advice for
-    # its authors. Its errors are raised; those that end the process are still logged.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # No garbage collection while importing: it would look at all modules again and again. Then
-    # `main` freezes them, so that no later collection does: 0.4 of 2.4 s to translate a line.
-    gc.disable()
-
+import contextlib
+import errno
+import gc
 import logging
+import os
+import sys
 import traceback
-
-from ml_collections import ConfigDict
+from typing import TYPE_CHECKING
 
 from transformer import registry
 from transformer.errors import UserError
-from transformer.modes.command_line import modes_help, parse
-from transformer.runtime import standard_streams
+from transformer.runtime import startup
+
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
 
 
 def main(arguments: list[str]) -> None:
     """Runs the mode given on the command line, or prints the help."""
-    if sys.stdout is None:
-        raise UserError(
-            "standard output is closed, but results go there; redirect it to a file or /dev/null"
-        )
-    without_help = [a for a in arguments if a not in ("-h", "--help")]
-    if without_help != arguments:
-        print(__doc__.replace("MODES", modes_help()))
-        if any(not a.startswith("--mode") for a in without_help):
-            explain = lambda arguments: parse(arguments)[2]
-            if registry.HELP:
-                explain = registry.load(registry.HELP["config"])
-            print(f"The config of {' '.join(without_help)}\n\n{explain(without_help)}")
+    # Imported in functions, so that a mistyped command is answered at once: JAX takes 0.4 s.
+    from transformer.modes.command_line import parse
+
+    if "-h" in arguments or "--help" in arguments:
+        print_help([a for a in arguments if a not in ("-h", "--help")])
         return
     mode, workdir, config = parse(arguments)
-    startup.schedule_for_memory()
-    if registry.MODES[mode].reads_input and sys.stdin is None:
-        raise UserError(f"standard input is closed, but --mode={mode} reads it, as in < source.txt")
-    if registry.MODES[mode].collective:
-        from transformer.runtime import memory  # imports JAX
-
-        memory.compute_in_calling_thread()
-        connect(config.parallel)
+    set_up_jax(config, registry.MODES[mode].collective)
     run_mode = registry.load(registry.MODES[mode].code)
-    # Imported here, not above: a mistyped command is to be answered at once, and JAX, which
-    # compilation_cache imports, takes 0.4 s, tqdm 0.03 s.
+    startup.freeze_imports()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
     from tqdm.contrib.logging import logging_redirect_tqdm
 
-    from transformer.runtime.compilation_cache import set_compilation_cache
-
-    set_compilation_cache(config.compilation_cache)
-    if not gc.isenabled():
-        gc.freeze()
-        gc.set_threshold(startup.NEW_OBJECTS)
-        gc.enable()
-    if signal.getsignal(signal.SIGINT) is end_at_once:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        startup.watch_ctrl_c()
     with logging_redirect_tqdm():  # so that log lines do not break progress bars
         run_mode(config, workdir)
 
 
-def connect(options: ConfigDict) -> None:
-    """Connects the processes of a run, if it has several; only process 0 logs below warnings."""
+def print_help(arguments: list[str]) -> None:
+    """Prints what the modes do, and the keys of the config that the other arguments name."""
+    from transformer.modes.command_line import modes_help, parse
+
+    print(__doc__.replace("MODES", modes_help()))
+    if any(not a.startswith("--mode") for a in arguments):
+        explain = lambda arguments: parse(arguments)[2]
+        if registry.HELP:
+            explain = registry.load(registry.HELP["config"])
+        print(f"The config of {' '.join(arguments)}\n\n{explain(arguments)}")
+
+
+def set_up_jax(config: "ConfigDict", collective: bool) -> None:
+    """Sets JAX's options; connects the processes of a collective mode, if it has several.
+
+    Only process 0 logs below warnings.
+    """
+    startup.schedule_for_memory()
+
     import jax
 
     from transformer.distributed import processes
+    from transformer.runtime import compilation_cache, memory
 
-    processes.connect(options.coordinator, options.num_processes, options.process_id)
+    compilation_cache.set_compilation_cache(config.compilation_cache)
+    if not collective:
+        return
+    memory.compute_in_calling_thread()
+    parallel = config.parallel
+    processes.connect(parallel.coordinator, parallel.num_processes, parallel.process_id)
     if jax.process_count() > 1:
         # On CPUs, Gloo prints each connection to standard output, which is for results: send that
         # descriptor to standard error, and results to a copy of the old one.
         results = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        sys.stdout = standard_streams.open_output(results)
+        sys.stdout = open(results, "w", encoding=sys.stdout.encoding)  # noqa: SIM115
     if not processes.is_first():
         logging.getLogger().setLevel(logging.WARNING)
 
 
-def leave(status: int) -> None:
-    """Ends the process at once, without waiting for threads or other processes.
-
-    JAX's exit handler waits for the other processes, and they for this one; Python's waits five
-    minutes for Orbax's threads if a save failed.
-    """
-    standard_streams.finish_output()
-    if "jax" in sys.modules:
-        sys.stderr.flush()
-        os._exit(status)
-    sys.exit(status)
+def run(arguments: list[str]) -> int:
+    """Runs main, turns a failure into one line or a traceback, and returns the exit status."""
+    try:
+        main(arguments)
+        sys.stdout.flush()
+    except SystemExit as error:  # such as 143, signalled to stop
+        return error.code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader has closed the pipe, as in `... | head`
+        return 1
+    except Exception as error:
+        line = user_error_line(error)
+        if not line:
+            traceback.print_exc()
+            return 1
+        print(f"launch.py: {line}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def user_error_line(error: Exception) -> str:
-    """Returns the one line that explains a user's mistake, "" if the error is a bug.
+    """Returns the one line that explains a UserError or a path, a disk or an output that fails.
 
-    Mistakes are a UserError, a file that cannot be read or written, and a full or closed standard
-    output. A file that is missing is a bug, because the user's are looked for before they are read.
+    "" for a bug. A file that is missing is one, because the paths of a user are checked.
     """
-    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+        if error.filename:
+            return f"{error.filename}: {error.strerror}"
+        if error.errno == errno.ENOSPC:
+            return f"standard output, or another file: {error.strerror}"
     return str(error) if isinstance(error, UserError) else ""
+
+
+def leave(status: int) -> None:
+    """Ends the process at once, because Python's exit waits for threads, five minutes for Orbax's.
+
+    The processes of a run end together if they succeed, by JAX's exit handler.
+    """
+    jax = sys.modules.get("jax")
+    if status in (0, 143) and jax and jax.distributed.is_initialized():
+        sys.exit(status)
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def open_closed_streams() -> None:
+    """Opens standard streams that are closed on /dev/null.
+
+    Otherwise the next file to be opened would get their number, and libraries print into it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest free number, which the file gets, is the stream's.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def log_to_standard_error() -> None:
@@ -166,37 +188,12 @@ def log_to_standard_error() -> None:
     sys.unraisablehook = lambda x: str(x.exc_value) == "Event loop is closed" or report(x)
 
 
-def is_single_jax_process() -> bool:
-    """Returns whether JAX is loaded and this is the only process of the run."""
-    jax = sys.modules.get("jax")
-    return bool(jax) and not jax.distributed.is_initialized()
-
-
-def run(arguments: list[str]) -> None:
-    """Runs main, and turns its failures into one line or a traceback, and an exit status."""
-    try:
-        main(arguments)
-        sys.stdout.flush()
-        if is_single_jax_process():  # otherwise JAX's exit handler ends the processes together
-            leave(0)
-    except KeyboardInterrupt:
-        leave(130)
-    except SystemExit as error:  # such as 143, signalled to stop
-        if not is_single_jax_process():
-            raise
-        leave(error.code)
-    except Exception as error:
-        line = user_error_line(error)
-        if isinstance(error, BrokenPipeError):  # the reader has closed the pipe, as in `... | head`
-            leave(1)
-        if not line:
-            traceback.print_exc()
-            leave(1)
-        print(f"launch.py: {line}", file=sys.stderr)
-        leave(2)
-
-
 if __name__ == "__main__":
-    standard_streams.prepare()
+    startup.restart_with_allocator()  # before the imports, which would be made twice
+    # XLA logs, as an error, that a program takes more than two minutes to compile, with advice for
+    # its authors. Its errors are raised; those that end the process are still logged.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    gc.disable()  # until `main` has imported what the mode needs
+    open_closed_streams()
     log_to_standard_error()
-    run(sys.argv[1:])
+    leave(run(sys.argv[1:]))

@@ -37,7 +37,6 @@ def get_config() -> ConfigDict:
     # What starts anew nevertheless: comma-separated prefixes of paths, such as "head,encoder"; and
     # "vocabulary" or "labels", where these are not the other run's.
     config.train.init_skip = ""
-    config.train.profile = 0  # steps to trace into WORKDIR/profile (docs/performance.md); 0: off
     config.train.log_every = 100  # steps between two lines of metrics
     config.train.save_every = 1500  # steps between two checkpoints: the paper's ten minutes
     config.train.trackers = ""  # log to "wandb", "mlflow" or both too (docs/running.md)

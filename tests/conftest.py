@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import tempfile
+import termios
 from typing import NamedTuple
 
 from transformer.runtime import startup
@@ -167,6 +168,32 @@ def toy_config(tmp_path, monkeypatch):
     monkeypatch.setattr(config_files, "CONFIGS", file.parent)
     monkeypatch.setitem(registry.TASKS, "toy", "helpers.toy_task")
     return file
+
+
+@pytest.fixture
+def open_terminal(monkeypatch, caplog):
+    """A function that makes standard error a terminal of 80 columns; returns (shown, hang_up)."""
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    ours = open(master, "rb", 0)  # noqa: SIM115 (closed below)
+    theirs = open(slave, "w", encoding="utf-8")  # noqa: SIM115
+
+    def shown():
+        print(end="END", file=theirs, flush=True)
+        content = b""
+        while not content.endswith(b"END"):
+            content += ours.read(4096)
+        return content.removesuffix(b"END").decode()
+
+    def open_it():  # called in the test itself: pytest sets standard error before it
+        caplog.set_level("INFO")
+        monkeypatch.setattr(sys, "stderr", theirs)
+        return shown, ours.close
+
+    yield open_it
+    ours.close()
+    with contextlib.suppress(OSError):
+        theirs.close()
 
 
 @pytest.fixture

@@ -199,6 +199,14 @@ MODES = {
         start="config",
         keys="transformer.tools.plan.plan_keys:keys",
     ),
+    "profile": Mode(
+        "transformer.tools.profile.profile:profile",
+        "Traces a few training steps, for TensorBoard or Perfetto, in DIR/profile.",
+        arguments="--config=FILE [--config.profile.steps=3]",
+        start="config",
+        keys="transformer.tools.profile.profile_keys:keys",
+        collective=True,
+    ),
     "audit": Mode(
         "transformer.tools.audit.audit:audit",
         "Looks for faults in sentence pairs, shows them in ./audit.html, drops them.",

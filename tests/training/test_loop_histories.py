@@ -141,7 +141,7 @@ def run(world, monkeypatch):
         patch.setattr(loop.logs, "Log", lambda *_: world)
         patch.setattr(loop.processes, "all_gather", lambda value: [value])
         train = {"num_steps": world.config.num_steps, "save_every": world.config.save_every}
-        train |= {"keep": 1, "seed": 0, "accumulate": 1, "log_every": 1, "profile": 0}
+        train |= {"keep": 1, "seed": 0, "accumulate": 1, "log_every": 1}
         train |= {"init_from": "", "trackers": ""}
         evaluate = {"every": world.config.every, "patience": world.config.patience}
         config = ConfigDict({"train": train, "evaluate": evaluate | {"average_last": 1}})

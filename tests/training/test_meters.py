@@ -1,6 +1,7 @@
 """What is logged of a step, and when: metrics, rates and times, read two steps late."""
 
 import logging
+import re
 import types
 
 import jax.numpy as jnp
@@ -8,7 +9,6 @@ import numpy as np
 import pytest
 from helpers.runs import FINAL_KEYS, TRAIN_KEYS, VALIDATION_KEYS, assert_tensorboard_is_metrics
 
-from transformer.runtime import progress
 from transformer.training import meters
 from transformer.workdir.log import read
 
@@ -72,14 +72,11 @@ def test_a_step_is_logged_two_steps_late_or_at_once(logged):
     assert list(logged(lag=0)) == [1, 2, 3, 4, 5]
 
 
-def test_steps_that_are_read_at_once_share_their_time(logged, monkeypatch):
+def test_steps_that_are_read_at_once_share_their_time(logged, clock):
     """Steps end 10 s apart; the second to the fourth are read at once, 10 s after the first."""
-    now = [100.0]
-    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
-    monkeypatch.setattr(progress, "time", clock)
 
     def lag(step):
-        now[0] += 10
+        clock[0] += 10
         return 2 if step < 4 else 0
 
     def laps(every):
@@ -125,6 +122,93 @@ def test_mfu_is_the_seconds_at_the_peak_over_those_taken(logged, monkeypatch):
     monkeypatch.setattr(meters, "seconds_at_peak", lambda model, rows, length: rows * length * 1e-3)
     values = logged(lag=0)[5]
     assert values["mfu"] == pytest.approx(8e-3 / values["step_seconds"])
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time in seconds, as the meters and their bar read it: a list of one number."""
+    now = [100.0]
+    monkeypatch.setattr(meters, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    return now
+
+
+class Loss(float):
+    """A loss that is computed, or not yet."""
+
+    def __new__(cls, is_computed):
+        loss = super().__new__(cls, 1.0)
+        loss.is_ready = lambda: is_computed
+        return loss
+
+
+def test_waiting_is_the_time_without_a_batch_on_an_idle_device_and_pauses_are_none(clock):
+    """Steps of 4 s, of which 1 s is for the batch; the device is idle in half of the steps."""
+    lines = []
+    log = types.SimpleNamespace(write=lambda kind, step, values: lines.append(values))
+    task = types.SimpleNamespace(model=None, unit="token", summarise=lambda means: {})
+    facts = {"weight": 10, "skipped": 0, "gradient_norm": 1.0, "learning_rate": 0.1, "finite": True}
+    with meters.Meters(task, log, step=0, num_steps=9, every=4, newest=None) as adding:
+        for step, is_computed in enumerate([True, False, False, True], start=1):
+            with adding.waiting_for_data():
+                clock[0] += 1
+            clock[0] += 3
+            loss = Loss(is_computed)
+            adding.add(step, {"loss": loss, **facts}, shape=(4, 2), lag=0 if step == 4 else 2)
+            with adding.paused():
+                clock[0] += 7200
+    [values] = lines
+    assert values["step_seconds"] == pytest.approx(4)
+    assert values["waiting"] == pytest.approx(2 / 16)
+
+
+# What people see.
+
+
+@pytest.fixture
+def add_step(clock):
+    """A function that logs step 99,991 of 100,000, of half a second, by a `Meters` of its own."""
+    means = {"loss": 3.709, "accuracy": 0.3, "nats_per_token": 3.5}
+    facts = {"weight": 1000.0, "skipped": 0, "filled": 7.6, "finite": True}
+    facts |= {"gradient_norm": 0.5, "learning_rate": 1e-3, "loss": 3709.0}
+    log = types.SimpleNamespace(write=lambda *_: None)
+    task = types.SimpleNamespace(model=None, unit="token", summarise=lambda _: means)
+
+    def add():
+        steps = {"step": 99_990, "num_steps": 100_000, "every": 1}
+        with meters.Meters(task, log, **steps, newest=None) as adding:
+            clock[0] += 0.5
+            adding.add(99_991, facts, shape=(4, 2), lag=0)
+
+    return add
+
+
+def test_training_is_shown_in_80_columns(open_terminal, caplog, add_step):
+    """Lines of losses and, below them, one bar with the time left and the rate."""
+    shown, _ = open_terminal()
+    add_step()
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line == "step 99991/100000: loss 3.709, accuracy 0.3, 2,000 tokens/s"
+    bar = shown().rstrip().rpartition("\r")[2]
+    assert len(bar) < 80
+    end = re.escape("| 99991/100000 [00:00<00:04,  2.00step/s]")
+    assert re.fullmatch(r"train: 100%\|█{20,}." + end, bar)
+
+
+def test_a_step_is_one_line_of_a_log(caplog, add_step):
+    caplog.set_level(logging.INFO)
+    add_step()
+    assert caplog.records[0].getMessage() == (
+        "step 99991/100000: loss 3.709, accuracy 0.3, nats per token 3.5, learning rate 1.00e-03, "
+        "gradient norm 0.50, padding 5.0%, 2,000 tokens/s, 0.500 s/step (0.0% waiting for data), "
+        "4 s left"
+    )
+
+
+def test_a_terminal_that_is_gone_does_not_end_training(open_terminal, add_step):
+    _, hang_up = open_terminal()
+    hang_up()
+    add_step()
 
 
 # Skipped updates and jumps of the loss.

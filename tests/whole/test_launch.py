@@ -1,22 +1,21 @@
 """launch.py as a program: help, exit status, closed streams, caches."""
 
-import contextlib
 import json
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from helpers import checkpoints
-from helpers.command_line import OWN_MODE, TEXT, trained
+from helpers.command_line import OWN_MODE, TEXT
 
 import launch
 from transformer import registry
 from transformer.errors import UserError
-from transformer.runtime import standard_streams
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -85,23 +84,12 @@ def test_a_mistake_is_one_line_and_status_2(arguments, words, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.fixture
-def left(monkeypatch):
-    """`leave` ends the process at once where JAX is loaded: here, by SystemExit."""
-
-    def end(status):
-        raise SystemExit(status)
-
-    monkeypatch.setattr(launch.os, "_exit", end)
-
-
-@pytest.mark.usefixtures("left")
 @pytest.mark.parametrize(
     ("error", "status", "words"),
     [
         (UserError("what was typed"), 2, "launch.py: what was typed\n"),
         (PermissionError(13, "No permission", "/a/b"), 2, "launch.py: /a/b: No permission\n"),
-        (OSError(30, "Read-only", "/a/b"), 2, "launch.py: /a/b: Read-only\n"),
+        (OSError(28, "No space left", "/a/b"), 2, "launch.py: /a/b: No space left\n"),
         (FileNotFoundError(2, "No such file or directory", "/a/b"), 1, "Traceback"),
         (OSError(5, "Input/output error", "/a/b"), 2, "launch.py: /a/b: Input/output error\n"),
         (PermissionError(13, "Permission denied"), 1, "Traceback"),
@@ -117,44 +105,48 @@ def test_status(error, status, words, monkeypatch, capsys):
         raise error
 
     monkeypatch.setattr(launch, "main", fail)
-    with pytest.raises(SystemExit) as ended:
-        launch.run([])
-    assert ended.value.code == status
+    assert launch.run([]) == status
     out, said = capsys.readouterr()
     assert not out
     assert said.startswith(words)
     assert said == words or words == "Traceback"
 
 
-@pytest.mark.usefixtures("left")
+def to_a_shell(redirections, code):
+    """Runs a program with its standard streams redirected; returns (status, standard error)."""
+    command = ["sh", "-c", f'exec "$0" -c "$1" {redirections}', sys.executable, code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+HELP = "import launch; launch.leave(launch.run(['--help']))"
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
-def test_results_that_nobody_takes(monkeypatch, capsys):
-    """A full disk: one line, and no more words at the exit."""
-    with open("/dev/full", "w") as full:
-        monkeypatch.setattr(sys, "stdout", full)
-        monkeypatch.setattr(sys, "stdout", standard_streams.open_output(os.dup(full.fileno())))
-        with pytest.raises(SystemExit) as ended:
-            launch.run(["--help"])
-        assert ended.value.code == 2
-        sys.stdout.flush()  # as the exit does
-    said = capsys.readouterr().err
-    assert said == "launch.py: standard output: No space left on device\n"
+def test_results_that_a_full_disk_does_not_take():
+    line = "launch.py: standard output, or another file: No space left on device\n"
+    assert to_a_shell("> /dev/full", HELP) == (2, line)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "words"),
-    [
-        ("stdout", ["--help"], "standard output is closed"),
-        ("stdin", ["--mode=translate"], "standard input is closed, but --mode=translate reads it"),
-        ("stdin", ["--mode=score"], "standard input is closed"),
-        ("stdin", ["--mode=align"], "standard input is closed"),
-    ],
-)
-def test_closed_streams(name, arguments, words, tmp_path, monkeypatch):
-    workdir = trained(tmp_path, {})
-    monkeypatch.setattr(sys, name, None)
-    with pytest.raises(UserError, match=words):
-        launch.main([workdir, *arguments])
+def test_results_that_nobody_takes():
+    assert to_a_shell("| true", f"import time; time.sleep(1); {HELP}")[1] == ""
+
+
+def test_no_file_takes_the_place_of_a_closed_stream(tmp_path):
+    """Libraries would print into it."""
+    code = f"""if True:
+        import os, sys, launch
+        launch.open_closed_streams()
+        print("unheard"), print("unheard", file=sys.stderr)
+        assert sys.stdin.buffer.read() == b""
+        with open({str(tmp_path / "numbers")!r}, "w") as file:
+            null = os.stat(os.devnull).st_rdev
+            print(file.fileno(), *(os.fstat(i).st_rdev == null for i in range(3)), file=file)
+    """
+    assert to_a_shell("<&- >&- 2>&-", code) == (0, "")
+    number, *null = (tmp_path / "numbers").read_text().split()
+    assert int(number) > 2
+    assert null == ["True"] * 3
 
 
 def test_ctrl_c_while_imports_run():
@@ -169,7 +161,8 @@ def test_ctrl_c_while_imports_run():
         runpy.run_path(sys.argv[0], run_name="__main__")
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+    # Ended by the signal, of which a shell makes the status 130.
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_help_and_status_0(tmp_path):
@@ -207,14 +200,15 @@ def test_compiled_programs_are_kept(reversal_run, tmp_path):
 # A failure
 
 
-def test_a_failed_process_waits_for_no_thread(monkeypatch):
+def test_a_failed_process_waits_for_no_thread():
     """Orbax's wait five minutes where a save failed by half, and Python's own exit for them."""
-    assert "jax" in sys.modules
-    ended = []
-    monkeypatch.setattr(launch.os, "_exit", ended.append)
-    with contextlib.suppress(SystemExit):
+    code = """if True:
+        import threading, time, launch
+        threading.Thread(target=time.sleep, args=[600]).start()
+        print("the last result")
         launch.leave(1)
-    assert ended == [1]
+    """
+    assert to_a_shell(">&2", code) == (1, "the last result\n")
 
 
 def test_a_failed_save_is_one_line(tmp_path, no_file_over, monkeypatch, caplog, capfd):

@@ -14,7 +14,7 @@ from helpers import reversal
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a run shows while it works, in this order; each with a bar or, where nothing can be counted,
-# with the seconds so far.
+# by its name.
 BARS = (
     *("prepare pairs", "read for the vocabulary", "tokenise validation", "tokenise test"),
     *("tokenise train", "pack", "train", "translate validation", "loss of validation"),
@@ -63,6 +63,6 @@ def test_every_stage_has_a_bar_on_a_terminal(tmp_path):
     assert all(places), [bar for bar, place in zip(BARS, places, strict=True) if not place]
     assert [place.start() for place in places] == sorted(place.start() for place in places)
     for wait in WAITS:
-        assert re.search(rf"{wait} \[\d\d:\d\d\]", shown), wait
+        assert f"{wait} ..." in shown
     bars = re.findall(r"\| \d+/\d+ \[\d\d:\d\d<(\d\d:\d\d|\?)", shown)
     assert {*bars} - {"?"}  # the time left

@@ -125,9 +125,8 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     """Catches signals that ask to stop; yields a function that returns whether one was received.
 
     The signals are SIGTERM, SIGHUP (the terminal is gone), SIGUSR1 (Slurm's warning) and Ctrl-C.
-    Repeated signals change nothing, but a second Ctrl-C raises KeyboardInterrupt (in launch.py it
-    ends the process: `startup.watch_ctrl_c`). A signal that was ignored at the start, as SIGHUP
-    under nohup, stays ignored.
+    Repeated signals change nothing, but a second Ctrl-C raises KeyboardInterrupt. A signal that was
+    ignored at the start, as SIGHUP under nohup, stays ignored.
     """
     # A list, not a threading.Event: a signal that interrupts Event.set deadlocks on its lock.
     received = []

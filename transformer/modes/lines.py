@@ -86,13 +86,10 @@ def write(file: BinaryIO, text: str, end: str = "\n") -> None:
 def to_json(values: dict) -> str:
     """Returns a JSON object on one line; non-finite numbers, which JSON lacks, become null."""
     try:
-        try:
-            return json.dumps(values, ensure_ascii=False, allow_nan=False)
-        except ValueError:  # read again, NaN and Infinity are None
-            plain = json.loads(json.dumps(values), parse_constant=lambda name: None)
-            return json.dumps(plain, ensure_ascii=False)
-    except RecursionError:
-        raise UserError("a JSON object is nested too deep to be written") from None
+        return json.dumps(values, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # read again, NaN and Infinity are None
+        plain = json.loads(json.dumps(values), parse_constant=lambda name: None)
+        return json.dumps(plain, ensure_ascii=False)
 
 
 def count(file: BinaryIO) -> int | None:

@@ -28,7 +28,6 @@ from transformer.distributed.parallel_step import (
 )
 from transformer.errors import check_values, quantity
 from transformer.runtime import memory, progress
-from transformer.runtime.profiles import traced
 from transformer.tasks.task import Task, check_section
 from transformer.training import optimizer as optimizers
 from transformer.training.meters import Meters, describe
@@ -110,8 +109,7 @@ def run(
     newest, log_every = checkpoints.newest, config.train.log_every
     meters = Meters(task, log, step=step, num_steps=num_steps, every=log_every, newest=newest)
     prefetched = prefetch(load, range(step, num_steps))  # batches, loaded by a thread
-    profiler = traced(step, config.train.profile, workdir / "profile")
-    with stops() as signalled, profiler as trace, meters, contextlib.closing(prefetched):
+    with stops() as signalled, meters, contextlib.closing(prefetched):
         while not stopping:
             if due.validates(step) and not log.has_validation(step):
                 with meters.paused(), memory.freed_returned():
@@ -124,8 +122,6 @@ def run(
             # memory.compute_in_calling_thread. A non-finite update is skipped inside.
             state, metrics = compiled_step(state, batch)
             step += 1
-            with meters.paused():
-                trace(step, state)
             # A signal reaches one process, and all must stop after the same step: they agree on it
             # two steps late (at once with one process).
             stopping = any_process(signalled())
@@ -245,7 +241,6 @@ RULES = {
         "log_every": "at least 1",
         "save_every": "at least 1",
         "seed": "at least 0 and below 2^31",
-        "profile": "at least 0",
     },
     "evaluate": {"average_last": "at least 1", "every": "at least 0", "patience": "at least 0"},
 }

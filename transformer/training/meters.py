@@ -5,17 +5,18 @@ import contextlib
 import logging
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import flax.linen as nn
 import jax
+import tqdm
 
 from transformer.distributed.layout import Layout, bytes_per_device
 from transformer.errors import quantity
 from transformer.runtime import progress
 from transformer.runtime.devices import hardware
-from transformer.runtime.progress import Progress
 from transformer.tasks.task import Task
 from transformer.training.state import TrainState
 from transformer.workdir.log import Log
@@ -24,7 +25,7 @@ Tree = Any
 
 
 class Meters:
-    """Collects each step's metrics and logs those of every n-th step.
+    """Collects each step's metrics, and logs those of every n-th step.
 
     Reading a metric blocks until its step is computed. So metrics are read `lag` steps late: the
     device always has a next step queued, and the host never blocks on the newest one.
@@ -45,78 +46,117 @@ class Meters:
         `newest()` returns the newest saved step, quoted in the error when every update is
         non-finite.
         """
-        self._task, self._log, self._every = task, log, every
-        self._progress = Progress(step, num_steps)
+        self._task, self._log, self._num_steps, self._every = task, log, num_steps, every
         self._anomalies = Anomalies(newest)
         self._late = collections.deque()  # queue of (step, metrics), perhaps not computed yet
-        self._lap = []  # (weight, seconds at peak) of the steps since the last line
+        self._bar = tqdm.tqdm(
+            desc="train",
+            total=num_steps,
+            initial=step,
+            unit="step",
+            dynamic_ncols=True,
+            disable=None,
+        )
+        self._begin_lap()
 
     def __enter__(self) -> "Meters":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.close()
+        self._bar.close()
+
+    def _begin_lap(self) -> None:
+        """Begins to measure rates: a lap has the steps that are read from one line to the next."""
+        self._lap = []  # the metrics of its steps
+        self._lap_start, self._waited = time.perf_counter(), 0.0
 
     @contextlib.contextmanager
     def waiting_for_data(self) -> Iterator[None]:
         """Counts the time of its body as waiting for data, if the device is idle at the end."""
-        # The newest queued step is still computed: then the device does not wait for the host.
-        computing = lambda: bool(self._late) and not self._late[-1][1]["loss"].is_ready()
-        with self._progress.waiting(computing):
-            yield
+        start = time.perf_counter()
+        yield
+        # While the newest queued step is still computed, a late batch costs nothing.
+        if not self._late or self._late[-1][1]["loss"].is_ready():
+            self._waited += time.perf_counter() - start
 
-    def paused(self) -> contextlib.AbstractContextManager:
-        """Excludes the time of its body from the step time."""
-        return self._progress.paused()
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Excludes the time of its body (a validation, say) from the step time."""
+        start = time.perf_counter()
+        yield
+        # As if the pause had been before the lap.
+        self._lap_start += time.perf_counter() - start
 
     def add(self, step: int, metrics: dict, *, shape: tuple[int, int], lag: int) -> None:
         """Queues a step's metrics (`shape` is (rows, length)); logs steps at least `lag` older."""
         rows, length = shape
         seconds = seconds_at_peak(self._task.model, rows, length)
-        extra = {"positions": rows * length, "seconds_at_peak": seconds}
-        self._late.append((step, {**metrics, **extra}))
+        facts = {"positions": rows * length, "seconds_at_peak": seconds}
+        self._late.append((step, {**metrics, **facts}))
         # Queue: with lag 2, steps 7 8 9 make 7 ready; lag 0 empties it.
         ready = [self._late.popleft() for _ in range(len(self._late) - lag)]
-        jax.block_until_ready(ready)
-        # All of them took this lap's time: they count in its rates, which each of their lines has.
-        self._lap += [(float(x["weight"]), x.pop("seconds_at_peak")) for _, x in ready]
-        last = len(ready) - 1
-        logged = [self._log_step(*late, ahead=last - i) for i, late in enumerate(ready)]
-        if any(logged):
-            self._lap.clear()
-
-    def _log_step(self, step: int, metrics: dict, *, ahead: int) -> bool:
-        """Checks a step's metrics for anomalies, logs them if the step is due, and returns whether.
-
-        `ahead` further steps are read together with it: the elapsed time is divided among them.
-        """
-        metrics = {name: float(value) for name, value in metrics.items()}
-        self._progress.advance()
+        # `float` blocks until the step is computed.
+        read = [(t, {name: float(x) for name, x in late.items()}) for t, late in ready]
+        self._bar.update(len(read))
+        self._lap += [values for _, values in read]
         # `check` logs a skipped update itself.
-        if not self._anomalies.check(step, metrics) or step % self._every:
-            return False
-        weight, unit = metrics.pop("weight"), self._task.unit
-        rates = {name: metrics.pop(name) for name in ("gradient_norm", "learning_rate")}
-        skipped, positions = int(metrics.pop("skipped")), metrics.pop("positions")
-        metrics.pop("finite")
-        filled = metrics.pop("filled", None)  # of the target side
+        applied = [(t, values) for t, values in read if self._anomalies.check(t, values)]
+        due = [(t, values) for t, values in applied if t % self._every == 0]
+        if due:
+            rates = self._rates()
+            for t, values in due:
+                self._log_step(t, values, rates)
+            self._begin_lap()
+
+    def _rates(self) -> dict[str, float]:
+        """Returns the rates and times of the lap's mean step.
+
+        They are of all its steps, because batches of other lengths have other weights.
+        """
+        seconds = time.perf_counter() - self._lap_start
+        rates = {
+            f"{self._task.unit}s_per_second": sum(x["weight"] for x in self._lap) / seconds,
+            "step_seconds": seconds / len(self._lap),
+            "waiting": self._waited / seconds,
+        }
+        at_peak = sum(x["seconds_at_peak"] for x in self._lap)
+        return rates | ({"mfu": at_peak / seconds} if at_peak else {})
+
+    def _log_step(self, step: int, metrics: dict[str, float], rates: dict[str, float]) -> None:
+        """Logs a step: means over the batch, learning rate, gradient norm, rates and times."""
+        sums = {name: value for name, value in metrics.items() if name not in NO_SUMS}
         # The loss first. (Compiled functions return dicts sorted by key.)
-        names = sorted(metrics, key=lambda name: (name != "loss", name))
+        names = sorted(sums, key=lambda name: (name != "loss", name))
         # Sums over the batch become means per token or image.
-        means = {name: metrics[name] / weight for name in names}
+        means = {name: sums[name] / metrics["weight"] for name in names}
         means |= self._task.summarise(means)
-        times = self._progress.lap(ahead)
-        values = {**means, **rates, "skipped": skipped}
-        if filled is not None:
-            values["padding"] = 1 - filled / positions
-        # Rates are of the lap, as its times are: batches of other lengths have other weights.
-        lap_weight, lap_at_peak = map(statistics.fmean, zip(*self._lap, strict=True))
-        values |= {f"{unit}s_per_second": lap_weight / times["step_seconds"], **times}
-        if lap_at_peak:
-            values["mfu"] = lap_at_peak / times["step_seconds"]
-        self._log.write("train", step, values)
-        self._progress.show(means, values, unit)
-        return True
+        values = {name: metrics[name] for name in ("gradient_norm", "learning_rate")}
+        values["skipped"] = int(metrics["skipped"])
+        if "filled" in metrics:  # of the target side
+            values["padding"] = 1 - metrics["filled"] / metrics["positions"]
+        values |= rates
+        values["seconds_left"] = rates["step_seconds"] * (self._num_steps - step)
+        self._log.write("train", step, {**means, **values})
+        self._show(step, means, values)
+
+    def _show(self, step: int, means: dict[str, float], values: dict[str, float]) -> None:
+        """Logs a line for people: on a terminal a short one, which the bar stands below."""
+        unit = self._task.unit
+        parts = _in_words(means)
+        throughput = f"{values[f'{unit}s_per_second']:,.0f} {unit}s/s"
+        if self._bar.disable:
+            parts += [
+                f"learning rate {values['learning_rate']:.2e}",
+                f"gradient norm {values['gradient_norm']:.2f}",
+                *([f"padding {values['padding']:.1%}"] if "padding" in values else []),
+                throughput,
+                f"{values['step_seconds']:.3f} s/step ({values['waiting']:.1%} waiting for data)",
+                *([f"MFU {values['mfu']:.1%}"] if "mfu" in values else []),
+                f"{progress.duration(values['seconds_left'])} left",
+            ]
+        else:
+            parts = [*parts[:2], throughput]
+        logging.info("step %d/%d: %s", step, self._num_steps, ", ".join(parts))
 
     def validation(self, step: int, scores: dict, is_best: bool) -> None:
         """Logs the scores of a validation; the line in the log marks the validation as done."""
@@ -124,10 +164,21 @@ class Meters:
         best_by = self._task.best_by
         numbers = {name: value for name, value in scores.items() if not isinstance(value, str)}
         words = [f"{best_by} {numbers.pop(best_by):.4g}{' (best so far)' if is_best else ''}"]
-        words += [f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items()]
+        text = ", ".join(words + _in_words(numbers))
         samples = f"\n\n{scores['samples']}" if scores.get("samples") else ""
-        text = progress.in_lines(f"step {step}: validation", words)
-        logging.info("%s%s", text, samples)
+        logging.info("step %d: validation %s%s", step, text, samples)
+
+
+# The metrics of a step that are no sums over its batch.
+NO_SUMS = (
+    *("weight", "gradient_norm", "learning_rate", "skipped", "finite"),
+    *("filled", "positions", "seconds_at_peak"),
+)
+
+
+def _in_words(values: dict[str, float]) -> list[str]:
+    """Returns 'nats per token 3.709' of {'nats_per_token': 3.7091}."""
+    return [f"{name.replace('_', ' ')} {value:.4g}" for name, value in values.items()]
 
 
 class Anomalies:

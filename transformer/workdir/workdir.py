@@ -17,7 +17,6 @@ from transformer.workdir.config_files import flatten
 FREE = (
     "train.num_steps",
     "train.accumulate",
-    "train.profile",
     "train.log_every",
     "train.save_every",
     "train.keep",

@@ -1,6 +1,7 @@
 """--mode=serve: answers over HTTP until it is told to stop."""
 
 import logging
+import signal
 import socket
 from pathlib import Path
 
@@ -69,7 +70,6 @@ def serve(config: ConfigDict, workdir: Path) -> None:
             application.application(models, options),
             log_config=None,
             log_level="warning",
-            loop="asyncio",  # another one would take the signals from startup.watch_ctrl_c
             access_log=False,
             timeout_keep_alive=75,  # longer than proxies keep a connection to it: 60 seconds
             timeout_graceful_shutdown=int(options.timeout) + 1,
@@ -79,11 +79,12 @@ def serve(config: ConfigDict, workdir: Path) -> None:
     host = f"[{host}]" if ":" in host else host
     logging.info("%s at http://%s:%d; Ctrl-C ends", ", ".join(names), host, port)
 
-    def stop(*_: object) -> None:
+    def stop(number: int, _: object) -> None:
         logging.info("stopping: what has begun is answered; a second Ctrl-C ends at once")
+        server.force_exit = server.should_exit and number == signal.SIGINT
         server.should_exit = True
 
-    server.handle_exit = stop  # its own would raise the signal again: a second Ctrl-C
+    server.handle_exit = stop  # its own would raise the signal again when it has stopped
     server.run(sockets=[listening])
     logging.info("stopped")
 

@@ -73,11 +73,11 @@ def train(runs: Sequence[Run], processes: int) -> dict[str, int]:
         statuses[run.name] = status
         why = failure(run, status)
         done += not why
-        logging.info("%s: %s; %s", run.name, why or score(run), finished())
+        message = "%s: %s; %d of %d runs finished"
+        logging.info(message, run.name, why or score(run), done, len(runs))
 
-    finished = lambda: f"{done} of {len(runs)} runs finished"
     steps = [max(x.config.train.num_steps - children.newest_step(x), 0) for x in missing]
-    counter = progress.counter("sweep", total=sum(steps), unit="step", note=finished)
+    counter = progress.counter("sweep", total=sum(steps), unit="step")
     with stop_signals() as signalled, counter as advance:
         children.run_all(missing, environments, should_stop=signalled, advance=advance, ended=ended)
     if signalled():

@@ -1,0 +1,54 @@
+"""--mode=profile: traces a few training steps of a config."""
+
+import contextlib
+import functools
+import logging
+from pathlib import Path
+
+import jax
+from ml_collections import ConfigDict
+
+from transformer.data.batches import prefetch
+from transformer.distributed import processes
+from transformer.distributed.layout import make_layout
+from transformer.distributed.parallel_step import compile_step
+from transformer.errors import UserError, check_values
+from transformer.modes import prepare
+from transformer.runtime import paths
+from transformer.training import loop
+from transformer.training.state import TrainState, restore_or_init
+from transformer.training.update import make_step
+
+WARM_UP = 10  # steps before the trace, as the first ones compile
+
+
+def profile(config: ConfigDict, workdir: Path) -> None:
+    """Writes a trace of `config.profile.steps` steps to WORKDIR/profile, after WARM_UP other steps.
+
+    Training begins with random params, and none are saved. Process 0 traces its devices.
+    Collective.
+    """
+    steps, folder = config.profile.steps, workdir / "profile"
+    check_values("profile", config.profile, {"steps": "at least 1"})
+    if paths.in_bucket(workdir):  # JAX cannot write traces there
+        raise UserError(f"--workdir={workdir} must be a folder on a disk: --mode=profile traces")
+    task = prepare.prepare(config, workdir)
+    layout = make_layout(config.parallel.strategy, config.parallel.mesh)
+    optimizer, step_function = make_step(config, task.loss)
+    state = restore_or_init(task.init, optimizer, config.train.seed, None, layout)
+    compiled_step = compile_step(step_function, layout, state)
+    load = functools.partial(loop.load_batch, task.batches, layout, config.train.accumulate)
+
+    def train(state: TrainState, numbers: range) -> TrainState:
+        for t, (batch, _) in zip(numbers, prefetch(load, numbers), strict=True):
+            with jax.profiler.StepTraceAnnotation("train", step_num=t):
+                state, _ = compiled_step(state, batch)
+        return jax.block_until_ready(state)  # dispatch is asynchronous
+
+    state = train(state, range(WARM_UP))
+    trace = contextlib.nullcontext()
+    if processes.is_first():
+        trace = jax.profiler.trace(folder, create_perfetto_trace=True)
+    with trace:
+        train(state, range(WARM_UP, WARM_UP + steps))
+    logging.info("%s: a trace of %d steps (docs/performance.md)", folder, steps)
