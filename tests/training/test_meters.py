@@ -188,7 +188,8 @@ def test_training_is_shown_in_80_columns(open_terminal, caplog, add_step):
     shown, _ = open_terminal()
     add_step()
     [line] = [record.getMessage() for record in caplog.records]
-    assert line == "step 99991/100000: loss 3.709, accuracy 0.3, 2,000 tokens/s"
+    assert len("06:51:20 ") + len(line) < 80
+    assert line == "step 99991/100000: loss 3.709, accuracy 0.3, tokens per second 2,000"
     bar = shown().rstrip().rpartition("\r")[2]
     assert len(bar) < 80
     end = re.escape("| 99991/100000 [00:00<00:04,  2.00step/s]")
@@ -199,9 +200,9 @@ def test_a_step_is_one_line_of_a_log(caplog, add_step):
     caplog.set_level(logging.INFO)
     add_step()
     assert caplog.records[0].getMessage() == (
-        "step 99991/100000: loss 3.709, accuracy 0.3, nats per token 3.5, learning rate 1.00e-03, "
-        "gradient norm 0.50, padding 5.0%, 2,000 tokens/s, 0.500 s/step (0.0% waiting for data), "
-        "4 s left"
+        "step 99991/100000: loss 3.709, accuracy 0.3, nats per token 3.5, gradient norm 0.5, "
+        "learning rate 0.001, skipped 0, padding 0.05, tokens per second 2,000, step seconds 0.5, "
+        "waiting 0, 4 s left"
     )
 
 

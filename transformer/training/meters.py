@@ -124,11 +124,9 @@ class Meters:
 
     def _log_step(self, step: int, metrics: dict[str, float], rates: dict[str, float]) -> None:
         """Logs a step: means over the batch, learning rate, gradient norm, rates and times."""
+        # Sums over the batch become means per token or image. The loss is the first of them.
         sums = {name: value for name, value in metrics.items() if name not in NO_SUMS}
-        # The loss first. (Compiled functions return dicts sorted by key.)
-        names = sorted(sums, key=lambda name: (name != "loss", name))
-        # Sums over the batch become means per token or image.
-        means = {name: sums[name] / metrics["weight"] for name in names}
+        means = {name: sums[name] / metrics["weight"] for name in ("loss", *sums)}
         means |= self._task.summarise(means)
         values = {name: metrics[name] for name in ("gradient_norm", "learning_rate")}
         values["skipped"] = int(metrics["skipped"])
@@ -140,33 +138,25 @@ class Meters:
         self._show(step, means, values)
 
     def _show(self, step: int, means: dict[str, float], values: dict[str, float]) -> None:
-        """Logs a line for people: on a terminal a short one, which the bar stands below."""
-        unit = self._task.unit
-        parts = _in_words(means)
-        throughput = f"{values[f'{unit}s_per_second']:,.0f} {unit}s/s"
+        """Logs a step's line for people: on a terminal a short one, which stands above the bar."""
+        shown = {**means, **values}
+        left = progress.duration(shown.pop("seconds_left"))
         if self._bar.disable:
-            parts += [
-                f"learning rate {values['learning_rate']:.2e}",
-                f"gradient norm {values['gradient_norm']:.2f}",
-                *([f"padding {values['padding']:.1%}"] if "padding" in values else []),
-                throughput,
-                f"{values['step_seconds']:.3f} s/step ({values['waiting']:.1%} waiting for data)",
-                *([f"MFU {values['mfu']:.1%}"] if "mfu" in values else []),
-                f"{progress.duration(values['seconds_left'])} left",
-            ]
+            words = f"{_in_words(shown)}, {left} left"
         else:
-            parts = [*parts[:2], throughput]
-        logging.info("step %d/%d: %s", step, self._num_steps, ", ".join(parts))
+            names = *[*means][:2], f"{self._task.unit}s_per_second"
+            words = _in_words({name: shown[name] for name in names})
+        logging.info("step %d/%d: %s", step, self._num_steps, words)
 
     def validation(self, step: int, scores: dict, is_best: bool) -> None:
         """Logs the scores of a validation; the line in the log marks the validation as done."""
         self._log.write("validation", step, scores)
-        best_by = self._task.best_by
         numbers = {name: value for name, value in scores.items() if not isinstance(value, str)}
-        words = [f"{best_by} {numbers.pop(best_by):.4g}{' (best so far)' if is_best else ''}"]
-        text = ", ".join(words + _in_words(numbers))
+        best_by = self._task.best_by
+        words = _in_words({best_by: numbers[best_by], **numbers})
+        best = f" (best {best_by} so far)" if is_best else ""
         samples = f"\n\n{scores['samples']}" if scores.get("samples") else ""
-        logging.info("step %d: validation %s%s", step, text, samples)
+        logging.info("step %d: validation %s%s%s", step, words, best, samples)
 
 
 # The metrics of a step that are no sums over its batch.
@@ -176,9 +166,10 @@ NO_SUMS = (
 )
 
 
-def _in_words(values: dict[str, float]) -> list[str]:
-    """Returns 'nats per token 3.709' of {'nats_per_token': 3.7091}."""
-    return [f"{name.replace('_', ' ')} {value:.4g}" for name, value in values.items()]
+def _in_words(values: dict[str, float]) -> str:
+    """Returns 'nats per token 3.709, tokens per second 12,300' of such values by name."""
+    digits = lambda x: f"{x:.4g}" if x < 1000 else f"{x:,.0f}"
+    return ", ".join(f"{name.replace('_', ' ')} {digits(x)}" for name, x in values.items())
 
 
 class Anomalies:

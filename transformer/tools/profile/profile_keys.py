@@ -4,4 +4,6 @@ from ml_collections import ConfigDict
 
 
 def keys() -> ConfigDict:
-    return ConfigDict({"profile": {"steps": 3}})  # steps to trace, after ten that compile
+    options = ConfigDict()
+    options.steps = 3  # steps to trace, after ten others, the first of which compile
+    return ConfigDict({"profile": options})
