@@ -27,7 +27,7 @@ def get_config() -> ConfigDict:
 
     config.data = ConfigDict()
     config.data.directory = ""  # folder of the files
-    config.data.data_dir = "~/tensorflow_datasets"  # corpora, learnt vocabularies and token ids
+    config.data.data_dir = "~/tensorflow_datasets"  # token ids
     # Files of LABEL<tab>TEXT lines, or parts of them: 'all.tsv[:90%]', 'a.tsv,b.tsv'.
     config.data.train = "train.tsv"
     config.data.validation = "validation.tsv"

@@ -18,7 +18,7 @@ def get_config() -> ConfigDict:
 
     config.data = ConfigDict()
     config.data.directory = ""  # folder of the text files
-    config.data.data_dir = "~/tensorflow_datasets"  # corpora, learnt vocabularies and token ids
+    config.data.data_dir = "~/tensorflow_datasets"  # token ids
     # Files of data.directory, plain, .gz or .xz, several with commas between. A part of a file is
     # 'all.txt[:90%]' (of its lines) or 'all.txt[90%: of characters]'.
     config.data.train = "train.txt"

@@ -21,7 +21,7 @@ def get_config() -> ConfigDict:
     config.data.source_language = "en"
     config.data.target_language = "de"
     config.data.directory = ""  # folder of parallel_text's files
-    config.data.data_dir = "~/tensorflow_datasets"  # corpora, learnt vocabularies and token ids
+    config.data.data_dir = "~/tensorflow_datasets"  # WMT, and token ids
     # Split names of the corpus; with parallel_text STEM of STEM.de and STEM.en, or FILE,FILE.
     config.data.train = "train"
     config.data.validation = "validation"  # newstest2013

@@ -50,7 +50,7 @@ def blocks(folder: Path) -> list[str]:
     run = folder / "run"
     config = prepare.prepare_workdir(translation, configure(folder), run)
     vocabulary = vocabularies.read(run, config)
-    pairs = splits.pairs(config, "train").read(range(len(PAIRS)))
+    pairs = splits.pairs(config, "train").read()
     tokens = splits.prepared_tokens(config, vocabulary)
     task = translation.build(config, run)
     [rows] = task.batches.groups

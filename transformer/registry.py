@@ -69,7 +69,14 @@ SCORES = {
     "rouge_characters": "transformer.families.summaries.rouge:character_scores",
 }
 
-# {config.data.corpus: a function () -> RecordsConfig} of sentence pairs that are generated
+# {config.vocabulary.kind: a data.vocabulary.Kind}, besides SentencePiece's 'bpe' and 'unigram'
+VOCABULARIES = {
+    "characters": "transformer.families.language_model.characters:KIND",
+    "table": "transformer.tools.convert.piece_table:KIND",
+}
+
+# {config.data.corpus: a function () -> ((language, language), {split: [(text, text), ...]})} of
+# sentence pairs that are generated, the same each time
 CORPORA = {
     "builtin": "transformer.tools.quickstart.corpus:corpus",
 }

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from docs.tour import picture, tiny
-from transformer.data.characters import Characters
 from transformer.families.language_model import streams
+from transformer.families.language_model.characters import Characters
 from transformer.families.language_model.continuations import unprompted
 from transformer.tools.quickstart import grammar
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from helpers.corpora import LENGTH, Source
 
-from transformer.data import characters, packing, tokenizer
+from transformer.data import packing, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.errors import UserError
 
@@ -54,10 +54,9 @@ def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_pat
         class Source:
             fingerprint = sys.argv[2]
             __len__ = lambda self: 9000
-            def read(self, indices):
-                if indices[0]:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return ["wrong"] * len(indices), ["wrong"] * len(indices)
+            def chunks(self):
+                yield ["wrong"] * 8192, ["wrong"] * 8192
+                os.kill(os.getpid(), signal.SIGKILL)
 
         folder = pathlib.Path(sys.argv[1])
         pieces = tokenizer.load((folder / "source.model").read_bytes(), "test")
@@ -111,16 +110,14 @@ class Lines:
     def __len__(self):
         return len(self.lines)
 
-    def read(self, indices):
-        return ([self.lines[i] for i in indices],)
+    def chunks(self):
+        yield (self.lines[:8192],)
+        yield (self.lines[8192:],)
 
 
-@pytest.mark.parametrize("kind", ["pieces", "characters"])
-def test_plain_text_has_one_side(vocabulary, tmp_path, kind):
+def test_plain_text_has_one_side(vocabulary, tmp_path):
     lines = ["abc d", "", "fed"] * 3000  # more than a chunk
     encoder = vocabulary.source
-    if kind == "characters":
-        encoder = characters.load(characters.learn(lines), "test")
     tokens = tokenise(Lines(lines), encoder, tmp_path)
     [(name, side)] = tokens.sides.items()
     assert name == "text"

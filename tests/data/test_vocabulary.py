@@ -3,7 +3,8 @@
 import pytest
 from helpers.corpora import Source
 
-from transformer.data import characters, tokenizer, vocabulary
+from transformer.data import tokenizer, vocabulary
+from transformer.errors import UserError
 
 PAIR = ("source.model", "target.model")
 
@@ -32,24 +33,28 @@ def letters(learnt):
     [(["shared.model"], "abcdefαβγδεζ", "abcdefαβγδεζ"), (PAIR, "abcdef", "αβγδεζ")],
 )
 def test_a_shared_model_is_of_both_sides_and_two_models_are_of_one_each(names, source, target):
-    loaded = vocabulary.load(learn(*names))
+    loaded = vocabulary.load(learn(*names), "bpe")
     assert loaded.shared == (source == target)
     assert [letters(side) for side in loaded] == [set(source), set(target)]
 
 
-def test_plain_text_has_pieces_or_characters():
-    loaded = vocabulary.load(learn("text.model"))
+def test_plain_text_has_one_model():
+    loaded = vocabulary.load(learn("text.model"), "bpe")
     assert isinstance(loaded, tokenizer.Pieces)
     assert letters(loaded) == set("abcdef")
-    table = learn("text.characters", kind="characters", size=0)
-    assert vocabulary.load(table) == characters.Characters(" abcdef")
+
+
+def test_a_kind_that_is_not_there_is_one_line():
+    """As in a tree without the family that has it."""
+    with pytest.raises(UserError, match=r"config\.vocabulary\.kind must be one of 'bpe', 'unig"):
+        vocabulary.load({"text.words": b""}, "words")
 
 
 def test_of_a_large_corpus_random_sentences_are_taken():
     """The seed chooses them; up to the limit it does not matter."""
     limits = [(100, 0), (100, 0), (100, 1), (0, 0), (600, 1)]
     contents = [learn("shared.model", max_sentences=most, seed=seed) for most, seed in limits]
-    few, again, others, *all_sentences = (vocabulary.load(x).fingerprint for x in contents)
+    few, again, others, *all_sentences = (vocabulary.load(x, "bpe").fingerprint for x in contents)
     assert few == again
     assert all_sentences[0] == all_sentences[1]
     assert len({few, others, *all_sentences}) == 3

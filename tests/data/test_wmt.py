@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from helpers import miniature_wmt
-from helpers.corpora import TEST, TRAIN, VALIDATION, catalogue, everything, one_line, prepared
+from helpers.corpora import TEST, TRAIN, VALIDATION, catalogue, one_line, prepared
 
-from transformer.data import downloads, wmt
+from transformer.data import builders, wmt
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "--config=configs/wmt_base.py"
@@ -46,9 +46,9 @@ def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
 def test_wmt_beyond_memory_without_tensorflow(tmp_path, no_network, monkeypatch):
     miniature_wmt.write(tmp_path / "a", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     miniature_wmt.write(tmp_path / "b", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
-    in_memory = everything(catalogue("wmt14_translate/de-en", "train", tmp_path / "a"))
-    monkeypatch.setattr(downloads.shuffle, "MAX_MEM_BUFFER_SIZE", 100)
-    on_disk = everything(catalogue("wmt14_translate/de-en", "train", tmp_path / "b"))
+    in_memory = catalogue("wmt14_translate/de-en", "train", tmp_path / "a").read()
+    monkeypatch.setattr(builders.shuffle, "MAX_MEM_BUFFER_SIZE", 100)
+    on_disk = catalogue("wmt14_translate/de-en", "train", tmp_path / "b").read()
     assert on_disk == in_memory
     assert not list(tmp_path.glob("b/wmt14_translate/**/*.tmp"))
 

@@ -55,8 +55,8 @@ def sentences_of(batch):
 
 
 def pairs_of(source, vocabulary):
-    sides = source.read(range(len(source)))
-    encoded = [vocabulary[side].encode(sides[side]) for side in (0, 1)]
+    sides = zip(*source.pairs, strict=True)
+    encoded = [side.encode(texts) for side, texts in zip(vocabulary, sides, strict=True)]
     return [tuple(map(tuple, pair)) for pair in zip(*encoded, strict=True)]
 
 

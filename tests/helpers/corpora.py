@@ -2,10 +2,7 @@
 
 import random
 
-import tensorflow_datasets as tfds
-
 from transformer.data import corpora, tokenizer, vocabulary
-from transformer.data.builders import RecordsConfig
 
 SIZE = 312
 WORDS = ["the", "cat", "sees", "나는", "사과를", "좋아해", "책을", "읽었어", "너는", "물을", "마셔"]
@@ -43,9 +40,10 @@ class Source:
     def __len__(self):
         return len(self.pairs)
 
-    def read(self, indices):
+    def chunks(self, indices=None):
         self.reads += 1
-        return tuple([self.pairs[i][side] for i in indices] for side in (0, 1))
+        chosen = self.pairs if indices is None else [self.pairs[i] for i in indices]
+        yield tuple([pair[side] for pair in chosen] for side in (0, 1))
 
 
 def learn(seed, size=290):
@@ -60,17 +58,9 @@ def catalogue(corpus, split, data_dir, source="de", target="en", directory=""):
 
 
 def generated():
-    """The content of a corpus as registry.CORPORA has them: 30 pairs a split."""
-    pairs = lambda split: ({"de": f"{split} {i}", "en": f"en {i}"} for i in range(30))
-    return RecordsConfig(
-        name="de-en-0123",
-        features=tfds.features.Translation(languages=("de", "en")),
-        splits=lambda: {split: (30, pairs(split)) for split in corpora.SPLITS},
-    )
-
-
-def everything(corpus):
-    return corpus.read(range(len(corpus)))
+    """A corpus as registry.CORPORA have them: 30 pairs a split."""
+    pairs = lambda split: [(f"{split} {i}", f"en {i}") for i in range(30)]
+    return ("de", "en"), {split: pairs(split) for split in corpora.SPLITS}
 
 
 TRAIN = [(f"deutsch {i} ü", f"english {i} 'tis") for i in range(30)]
@@ -90,5 +80,6 @@ def one_line(error):
 
 
 def prepared(folder):
-    """The files and folders of prepared or incomplete corpora."""
-    return [p for p in folder.rglob("*") if p.name not in (".lock", ".config", "metadata.json")]
+    """The files of prepared or incomplete corpora."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [file for file in files if file.name not in (".lock", ".config", "metadata.json")]

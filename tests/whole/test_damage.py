@@ -22,11 +22,10 @@ import numpy as np
 import pytest
 from helpers import miniature_wmt, reversal
 from helpers.checkpoints import flip_a_bit, truncate
-from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, everything, learn
+from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, learn
 from helpers.damage import damaged, one_line_naming
 
-from transformer import registry
-from transformer.data import batches, downloads, packing, text_files, tokenizer
+from transformer.data import batches, builders, packing, text_files, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.modes import lines
 from transformer.runtime import checksums
@@ -126,29 +125,14 @@ def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, 
 # Prepared corpora.
 
 
-WMT, TEXT = "wmt14_translate/de-en", "parallel_text"
+WMT = "wmt14_translate/de-en"
 
 
-def loader(name, folder):
-    """A function of a split that loads a corpus, of text in `folder`/text or of WMT."""
-    text = folder / "text" if name == TEXT else ""
-    return lambda split="train": catalogue(name, split, folder, directory=text)
-
-
-def write_text(folder):
-    folder.mkdir()
-    for language in ("de", "en"):
-        text = "".join(f"{language} {i}\n" for i in range(30))
-        (folder / f"train.{language}").write_text(text)
-
-
-@pytest.fixture(params=[WMT, "generated", TEXT])
-def corpus(request, tmp_path, monkeypatch):
-    """A function that loads a split of a corpus, and where it is prepared."""
+@pytest.fixture
+def corpus(tmp_path):
+    """A function that loads a split of WMT, and where it is prepared."""
     miniature_wmt.write(tmp_path, WMT, TRAIN, VALIDATION, TEST)
-    monkeypatch.setitem(registry.CORPORA, "generated", "helpers.corpora:generated")
-    write_text(tmp_path / "text")
-    load = loader(request.param, tmp_path)
+    load = lambda split="train": catalogue(WMT, split, tmp_path)
     load()
     (home,) = (path.parent for path in tmp_path.rglob("dataset_info.json"))
     return load, home
@@ -157,7 +141,7 @@ def corpus(request, tmp_path, monkeypatch):
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_corpus_is_named_and_prepared_anew(corpus, caplog, damage):
     load, home = corpus
-    expected = everything(load())
+    expected = load().read()
     assert not warnings(caplog)
     names = [
         p.name for p in home.iterdir() if ".array_record" not in p.name or "test" not in p.name
@@ -169,7 +153,7 @@ def test_a_damaged_corpus_is_named_and_prepared_anew(corpus, caplog, damage):
             continue
         damage(home / name)
         caplog.clear()
-        assert everything(load()) == expected
+        assert load().read() == expected
         (said,) = warnings(caplog)
         assert str(home / name) in said
         assert "\n" not in said
@@ -179,20 +163,16 @@ def test_a_damaged_corpus_is_named_and_prepared_anew(corpus, caplog, damage):
 
 LOADS = """
 import sys
-from pathlib import Path
 from helpers.corpora import catalogue
-folder = Path(sys.argv[1])
-corpus = catalogue("parallel_text", "train", folder, directory=folder / "text")
-source, target = corpus.read(range(len(corpus)))
-assert source == [f"de {i}" for i in range(30)] and len(target) == 30
+source, target = catalogue("wmt14_translate/de-en", "train", sys.argv[1]).read()
+assert len(source) == len(target) == 30
 """
 
 
 @pytest.mark.slow
-def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(tmp_path):
-    write_text(tmp_path / "text")
-    loader(TEXT, tmp_path)()
-    (shard,) = tmp_path.rglob("*.array_record-*")
+def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(corpus, tmp_path):
+    _, home = corpus
+    (shard,) = home.glob("*-train.array_record-*")
     flip_a_bit(shard)
     command = [sys.executable, "-c", LOADS, str(tmp_path)]
     options = {"env": {**os.environ, "PYTHONPATH": PATH}, "stderr": subprocess.PIPE, "text": True}
@@ -200,10 +180,9 @@ def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(tmp_path):
     said = [process.communicate()[1] for process in running]
     assert [process.returncode for process in running] == [0] * 3, said
     assert "".join(said).count("damaged: ") == 1
-    assert checksums.corrupt_files(shard.parent, alone=True) == []
+    assert checksums.corrupt_files(home, alone=True) == []
 
 
-@pytest.mark.parametrize("corpus", [WMT, "generated"], indirect=True)
 def test_the_split_that_is_read_is_looked_at(corpus, caplog):
     """Not the others: the training split of WMT takes seconds that an evaluation need not wait."""
     load, home = corpus
@@ -217,23 +196,20 @@ def test_the_split_that_is_read_is_looked_at(corpus, caplog):
 
 def test_a_corpus_without_a_seal_is_taken_as_it_is(corpus, caplog):
     load, home = corpus
-    expected = everything(load())
+    expected = load().read()
     (home / checksums.NAME).unlink()
     before = contents(home)
-    assert everything(load()) == expected
+    assert load().read() == expected
     assert contents(home) == before
     assert not warnings(caplog)
 
 
-def test_a_damaged_corpus_stays_where_it_cannot_be_prepared_anew(tmp_path, monkeypatch):
-    miniature_wmt.write(tmp_path, WMT, TRAIN, VALIDATION, TEST)
-    load = loader(WMT, tmp_path)
-    load()
+def test_a_damaged_corpus_stays_where_it_cannot_be_prepared_anew(corpus, tmp_path, monkeypatch):
+    load, home = corpus
     shutil.rmtree(tmp_path / "downloads")
-    home = tmp_path / "wmt14_translate" / "de-en" / "1.0.0"
     flip_a_bit(home / "dataset_info.json")
     before = contents(home)
-    monkeypatch.setattr(downloads, "_unreachable", lambda url: "no network")
+    monkeypatch.setattr(builders, "_unreachable", lambda url: "no network")
     with pytest.raises(ValueError, match="cannot download"):
         load()
     assert contents(home) == before

@@ -18,7 +18,7 @@ import launch
 from configs import wmt_base
 from transformer import registry
 from transformer.checkpoints import manager, weights
-from transformer.data import corpora, packing, tokenizer
+from transformer.data import packing, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.errors import UserError
 from transformer.modes import command_line
@@ -314,17 +314,3 @@ def test_no_split_makes_evaluation_write_outside_its_folder(tmp_path, split, is_
     assert len(written) == 5
     written.remove(workdir / "evaluations.jsonl")
     assert {path.parent for path in written} == {workdir / "evaluation"}
-
-
-@pytest.mark.parametrize("split", ["../elsewhere/x", "../elsewhere/x.de,../elsewhere/x.en"])
-def test_files_from_elsewhere_are_prepared_in_the_data_folder(tmp_path, split):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "text").mkdir()
-    for language in ("de", "en"):
-        (tmp_path / "elsewhere" / f"x.{language}").write_text("a\n")
-    before = tree(tmp_path)
-    folders = {"directory": str(tmp_path / "text"), "data_dir": str(tmp_path / "data")}
-    corpora.load("parallel_text", split, ("de", "en"), **folders, key="split")
-    written = tree(tmp_path) - before
-    assert written
-    assert all(path.is_relative_to(tmp_path / "data" / "parallel_text") for path in written)

@@ -1,135 +1,34 @@
-"""TFDS builders: pairs or lines -> ArrayRecord files, in folders named after their content.
+"""Prepares a corpus by its TFDS builder, as ArrayRecord files: WMT, and images.
 
 `prepare_corpus` runs the builder of a missing or damaged corpus, in one process, under a lock.
+Archives are looked for before TFDS retries for minutes, and no TensorFlow is needed.
 """
 
 import contextlib
-import dataclasses
 import functools
-import hashlib
+import importlib.util
 import io
-import itertools
 import logging
-import math
+import os
 import pathlib
+import resource
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+import threading
+import types
+import urllib.parse
+from collections.abc import Callable, Iterator
 
 import tensorflow_datasets as tfds
+from tensorflow_datasets.core import shuffle
+from tensorflow_datasets.core.download import extractor
+from tensorflow_datasets.core.download import resource as tfds_resource
 
-from transformer.data import downloads, text_files, wmt
 from transformer.errors import UserError
-from transformer.runtime import checksums, paths, progress
+from transformer.runtime import checksums, paths
 from transformer.runtime.lock import held
 
-SHARD_RECORDS = 1 << 17  # in memory at once: TFDS holds the shard that it writes
-
-
-@dataclasses.dataclass(eq=False, kw_only=True)
-class RecordsConfig(tfds.core.BuilderConfig):
-    """The content of a corpus. Its name must contain a hash of the content.
-
-    TFDS compares names only: it would serve the old records after an edit.
-    """
-
-    features: tfds.features.FeatureConnector
-    splits: Callable[[], dict[str, tuple[int, Iterator[dict]]]]  # {split: (how many, records)}
-    shard_records: int = 0  # instead of SHARD_RECORDS, for records that are larger than a sentence
-
-
-class Records(tfds.core.ShardBasedBuilder, skip_registration=True):
-    """Writes the records of each split in the order in which they come.
-
-    GeneratorBasedBuilder with disable_shuffling would give the same order, but holds all records in
-    memory, and needs TensorFlow beyond 1 GB.
-    """
-
-    VERSION = tfds.core.Version("1.0.0")
-
-    def _info(self):
-        features = self.builder_config.features
-        return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
-
-    def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
-        del dl_manager  # nothing to download
-        shards, size = {}, self.builder_config.shard_records or SHARD_RECORDS
-        for split, (count, records) in self.builder_config.splits().items():
-            shown = progress.progress(records, f"prepare {split}", total=count, unit="record")
-            examples = enumerate(shown)
-            # TFDS writes shards one after the other, so that they can share one iterator: the
-            # first takes records 0 to `size` - 1, the second goes on from there. The last
-            # takes what is left: this exhausts the iterator, and so ends the progress line.
-            shard = functools.partial(itertools.islice, examples, size)
-            last = functools.partial(itertools.islice, examples, None)
-            shards[split] = [shard] * (math.ceil(count / size) - 1) + [last]
-        return shards
-
-
-class Builtin(Records):
-    """Writes a corpus that is generated: one of registry.CORPORA."""
-
-
-class ParallelText(Records):
-    """Writes two aligned text files as one split, so that train and test sets are independent."""
-
-
-class PlainText(Records):
-    """Writes the lines of text files, or of parts of them, as one split."""
-
-
-class LabelledLines(Records):
-    """Writes the lines of labelled files, or of parts of them, as one split."""
-
-
-def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> RecordsConfig:
-    """Returns the config of a corpus of two aligned files, named after their content.
-
-    UserError if a file is empty or their numbers of lines differ.
-    """
-    # One pass over each file: its hash names the corpus, its lines must match the other's.
-    digests, counts = zip(*map(text_files.digest_and_count, files), strict=True)
-    for file, count in zip(files, counts, strict=True):
-        if not count:
-            raise UserError(f"{file} is empty")
-    if counts[0] != counts[1]:
-        raise UserError(
-            f"{files[0]} has {counts[0]} lines but {files[1]} has {counts[1]}: "
-            "line i of one must translate line i of the other"
-        )
-    # In the languages' alphabetical order, so that both directions share one copy.
-    sides = sorted(zip(languages, digests, files, strict=True))
-    (first, *_), (second, *_) = sides
-    digest = hashlib.sha256("".join(digest for _, digest, _ in sides).encode()).hexdigest()
-
-    def splits() -> dict[str, tuple[int, Iterator]]:
-        pairs = zip(*(text_files.lines(file) for _, _, file in sides), strict=True)
-        return {"pairs": (counts[0], ({first: a, second: b} for a, b in pairs))}
-
-    features = tfds.features.Translation(languages=(first, second))
-    name = f"{first}-{second}-{digest[:16]}"
-    return RecordsConfig(name=name, features=features, splits=splits)
-
-
-def plain_text_config(parts: Sequence[text_files.Part]) -> RecordsConfig:
-    """Returns the config of the lines of these parts, named after their content.
-
-    UserError if a part is empty.
-    """
-
-    def splits() -> dict[str, tuple[int, Iterator]]:
-        # Counted first: shards are divided before the first record is written.
-        counts = [sum(1 for _ in text_files.lines_of_part(part)) for part in parts]
-        for part, count in zip(parts, counts, strict=True):
-            if not count:
-                raise text_files.empty(part)
-        lines = itertools.chain.from_iterable(map(text_files.lines_of_part, parts))
-        return {"text": (sum(counts), ({"text": line} for line in lines))}
-
-    features = tfds.features.FeaturesDict({"text": tfds.features.Text()})
-    name = text_files.digest_of_parts(parts)[:16]
-    return RecordsConfig(name=name, features=features, splits=splits)
+PROBE_SECONDS = 9  # per host: WMT has two, and the error is to come within 20 s
 
 
 def prepare_corpus(
@@ -155,24 +54,16 @@ def prepare_corpus(
         paths.make_folder(home)
         place = home / ".lock"  # one lock for all configs of a corpus
         place.touch()
-        with held(place) as error:
-            if error:
-                # Without the lock a second process would remove the first one's unfinished folder.
-                message = "%s has no file locks: another process preparing it would not be noticed"
-                logging.warning(f"{message}: %s", home, error)
+        with held(place):
             # Again, under the lock: another process may have prepared the corpus meanwhile.
-            corrupt = _corrupt_files(folder, split)
-            _remove_incomplete(folder)
-            if corrupt:
+            if corrupt := _corrupt_files(folder, split):
                 logging.warning("damaged: %s; preparing the corpus again", ", ".join(corrupt))
             if corrupt or not info.exists():
-                logging.info(
-                    "preparing %s in config.data.data_dir=%s",
-                    folder.parent.relative_to(data_dir),
-                    data_dir,
-                )
+                name = folder.parent.relative_to(data_dir)
+                logging.info("preparing %s in config.data.data_dir=%s", name, data_dir)
                 check()
-                _prepare(build, folder)
+                with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
+                    _prepare(build, folder)
     with _quiet():
         builder = build()  # reads dataset_info.json
     formats = sorted(f.value for f in builder.info.available_file_formats())
@@ -186,14 +77,11 @@ def prepare_corpus(
 
 def _prepare(build: Callable[[], tfds.core.DatasetBuilder], folder: pathlib.Path) -> None:
     """Prepares a corpus in `folder`, replacing what is there, and writes its checksums."""
-    # TFDS would keep a damaged corpus, because its folder exists.
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        # TFDS calls back Records._shard_iterators_per_split, or wmt._pairs, to read the text.
-        with _quiet(), downloads.without_tensorflow(), wmt.line_by_line():
-            build().download_and_prepare(file_format="array_record")
-    finally:
-        _remove_incomplete(folder)
+    # TFDS would keep a damaged corpus, or what a killed process left, because the folder exists.
+    for left in (folder, *folder.parent.glob(f"incomplete.*_{folder.name}")):
+        shutil.rmtree(left, ignore_errors=True)
+    with _quiet(), without_tensorflow():
+        build().download_and_prepare(file_format="array_record")
     # Last: the checksums mark the corpus as complete.
     paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder))
 
@@ -208,19 +96,6 @@ def _corrupt_files(folder: pathlib.Path, split: str) -> list[str]:
     return checksums.corrupt_files(folder, wanted=wanted, alone=True) or []
 
 
-def _remove_incomplete(folder: pathlib.Path) -> None:
-    """Removes what a failed or killed preparation has left.
-
-    TFDS would take an empty version folder for a corpus without features.
-    """
-    if folder.exists() and not (folder / "dataset_info.json").exists():
-        shutil.rmtree(folder)
-    for incomplete in folder.parent.glob(f"incomplete.*_{folder.name}"):
-        shutil.rmtree(incomplete)
-    with contextlib.suppress(OSError):  # there is none, or it is not empty
-        folder.parent.rmdir()
-
-
 @contextlib.contextmanager
 def _quiet():
     """Keeps TFDS off standard output, which is for results; progress bars only on a terminal."""
@@ -233,3 +108,85 @@ def _quiet():
             yield
     finally:
         logger.setLevel(level)
+
+
+# Archives
+
+
+def check_archives(
+    corpus: str, places: dict[str, tuple[pathlib.Path, pathlib.Path]], alternative: str
+) -> None:
+    """Raises UserError if an archive is neither on disk nor reachable.
+
+    TFDS would retry for minutes, then raise from deep inside. `places` is {URL: (manual,
+    downloaded)}: where a user puts an archive by hand, and where TFDS keeps its own download.
+    `alternative` is what the user can do without the archives.
+    """
+    missing = [
+        url
+        for url, (manual, downloaded) in places.items()
+        if not manual.exists() and not tfds_resource.is_locally_cached(downloaded)
+    ]
+    hosts = [urllib.parse.urlparse(url).netloc for url in missing]
+    # One URL of each host is enough: of hosts a b a, `index` gives URLs 0 and 1.
+    for url in (missing[hosts.index(host)] for host in dict.fromkeys(hosts)):
+        if reason := _unreachable(url):
+            raise UserError(
+                f"{corpus}: cannot download {url} ({reason}): download {' '.join(missing)} "
+                f"elsewhere and put the files, under these names, into {places[url][0].parent}; or "
+                f"{alternative}"
+            )
+
+
+def _unreachable(url: str) -> str:
+    """Returns why a URL does not answer within PROBE_SECONDS, or ''."""
+    import requests  # TFDS downloads with it: the same proxies and certificates
+
+    reason = [f"no answer within {PROBE_SECONDS} s"]
+
+    # A list, because the thread has no return value; the default stands if the join times out.
+    def probe():
+        try:
+            with requests.get(url, stream=True, timeout=PROBE_SECONDS) as response:
+                ok = response.ok
+                reason[0] = "" if ok else f"HTTP {response.status_code} {response.reason}"
+        except requests.RequestException as error:
+            reason[0] = f"{type(error).__name__}, no network?"
+
+    # In a thread, because the timeout of requests does not cover the DNS lookup.
+    thread = threading.Thread(target=probe, daemon=True)
+    thread.start()
+    thread.join(PROBE_SECONDS)
+    return reason[0]
+
+
+@contextlib.contextmanager
+def without_tensorflow() -> Iterator[None]:
+    """Replaces the few TensorFlow calls of TFDS where TensorFlow is not installed.
+
+    These extract archives, and shuffle more than 1 GB of pairs through BUCKETS_NUMBER open files,
+    for which the limit of open files is raised.
+    """
+    if importlib.util.find_spec("tensorflow"):
+        yield
+        return
+    gfile = types.SimpleNamespace(GFile=open, exists=os.path.exists, remove=os.remove)
+    tf = types.SimpleNamespace(
+        io=types.SimpleNamespace(gfile=gfile),
+        compat=types.SimpleNamespace(as_text=os.fspath),
+        errors=types.SimpleNamespace(ResourceExhaustedError=()),
+    )
+    # Monkey patch: these two modules of TFDS call TensorFlow by the name `tf`.
+    before = extractor.tf, shuffle.tf
+    soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The soft limit is raised as far as the hard one allows, and restored at the end.
+    raised = soft + shuffle.BUCKETS_NUMBER
+    if hard != resource.RLIM_INFINITY:
+        raised = min(raised, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+    extractor.tf = shuffle.tf = tf
+    try:
+        yield
+    finally:
+        extractor.tf, shuffle.tf = before
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

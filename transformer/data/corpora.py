@@ -1,23 +1,19 @@
-"""Loads a corpus through TFDS: WMT 2014, parallel text, the built-in corpus; or plain text.
+"""Loads a split of a corpus: your own text files, generated sentence pairs, or WMT 2014.
 
-A corpus is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
-
-The functions that read a corpus import `builders` and `wmt`, and with them TFDS:
-0.2 s of the 1.5 s that --mode=translate, which reads no corpus, would take for a line.
+Text files are read as they lie, a generated corpus is made in memory; TFDS prepares WMT alone.
 """
 
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from transformer import registry
 from transformer.data import text_files
 from transformer.errors import UserError, check_values
-from transformer.runtime import paths
 
 SPLITS = ("train", "validation", "test")
 CHUNK = 8192  # items to read at once: a corpus need not fit into memory
@@ -25,105 +21,138 @@ CHUNK = 8192  # items to read at once: a corpus need not fit into memory
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """One split of a corpus by index: sentence pairs, or the lines of plain text."""
+    """One split of a corpus, as text: sentence pairs, or the lines of plain text."""
 
     fingerprint: str  # of the content and the direction; part of every cache key derived from it
-    records: Sequence[dict[str, bytes]]  # the TFDS data source: {column: text}
-    columns: tuple[str, ...]  # of each side: the languages of source and target, or 'text'
+    size: int  # how many items it has
+    # (increasing indices) -> the text of each side of these items
+    items: Callable[[Sequence[int]], Iterator[tuple[str, ...]]]
     files: tuple[str, ...] = ()  # that the text is from: a file of each side, or those of the text
 
     def __len__(self) -> int:
-        return len(self.records)
+        return self.size
 
-    def read(self, indices: Iterable[int]) -> tuple[list[str], ...]:
-        """Returns the texts of each side of these records, in this order."""
-        # One call is ten times as fast as indexing; it takes a list of Python ints only.
-        records = self.records.__getitems__([int(i) for i in indices])
-        return tuple([record[column].decode() for record in records] for column in self.columns)
+    def chunks(self, indices: Sequence[int] | None = None) -> Iterator[tuple[list[str], ...]]:
+        """Yields the texts of each side of CHUNK items at a time: of increasing indices, or all."""
+        items = self.items(range(len(self)) if indices is None else indices)
+        while chunk := list(itertools.islice(items, CHUNK)):
+            yield tuple(map(list, zip(*chunk, strict=True)))
+
+    def read(self) -> tuple[list[str], ...]:
+        """Returns all texts of each side, in memory."""
+        return tuple(map(list, zip(*self.items(range(len(self))), strict=True)))
 
 
-def load_text(split: str, *, directory: str, data_dir: str, key: str) -> Corpus:
-    """Returns the lines of text files; prepares them under `data_dir` first if necessary.
+def load_text(split: str, *, directory: str, key: str) -> Corpus:
+    """Returns the lines of text files.
 
-    `split` names files in `directory`, or parts of them (`text_files.find_parts`). Record i is line
+    `split` names files in `directory`, or parts of them (`text_files.find_parts`). Item i is line
     i: where documents are to be kept apart, a line is one; where the text is one stream, the line
-    breaks between records are part of it. `key` is the config key of the split, for error messages.
+    breaks between items are part of it. `key` is the config key of the split, for error messages.
     """
-    from transformer.data import builders
-
-    data_dir = local_folder(data_dir)
-    parts = text_files.find_parts(pathlib.Path(os.path.expanduser(directory)), split, key)
-    config = builders.plain_text_config(parts)
-    records, fingerprint = prepared(builders.PlainText, config, data_dir, "text")
-    return Corpus(fingerprint, records, ("text",), tuple(str(part.file) for part in parts))
+    parts = text_files.find_parts(folder(directory), split, key)
+    read = lambda: ((line,) for part in parts for line in text_files.lines_of_part(part))
+    return Corpus(
+        fingerprint=fingerprint("plain_text", text_files.content(parts)),
+        size=sum(map(text_files.count_lines, parts)),
+        items=functools.partial(select, read),
+        files=tuple(str(part.file) for part in parts),
+    )
 
 
 def load(
     corpus: str, split: str, languages: tuple[str, str], *, directory: str, data_dir: str, key: str
 ) -> Corpus:
-    """Returns one split of sentence pairs; prepares it under `data_dir` first if necessary.
+    """Returns one split of sentence pairs.
 
     `corpus` is `parallel_text`, or a name in registry.CORPORA or wmt.CORPORA, in either direction:
-    `languages` are those of the source and the target.
+    `languages` are those of the source and the target. TFDS prepares WMT under `data_dir` if it is
+    not there.
     For `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
     plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
     UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
     config key of the split, for error messages.
     """
-    from transformer.data import builders, wmt
+    if corpus == "parallel_text":
+        return parallel_text(text_files.find(folder(directory), split, languages, key), languages)
+    if corpus in registry.CORPORA:
+        its_languages, splits = registry.load(registry.CORPORA[corpus])()
+        _check_names(corpus, split, languages, its_languages, key)
+        order = [its_languages.index(language) for language in languages]
+        pairs = [tuple(pair[i] for i in order) for pair in splits[split]]
+        items = functools.partial(select, lambda: pairs)
+        return Corpus(fingerprint(corpus, (languages, pairs)), len(pairs), items)
+    # Only here, because TFDS takes a second to import.
+    from transformer.data import wmt
 
-    data_dir = local_folder(data_dir)
     known = (*registry.CORPORA, "parallel_text", *wmt.CORPORA)
     check_values("data", {"corpus": corpus}, {"corpus": known})
-    files, check = [], lambda: None
-    if corpus == "parallel_text":
-        files = text_files.find(pathlib.Path(os.path.expanduser(directory)), split, languages, key)
-        builder, config = builders.ParallelText, builders.text_config(files, languages)
-        split = "pairs"
-    else:
-        if corpus in registry.CORPORA:
-            builder, config = builders.Builtin, registry.load(registry.CORPORA[corpus])()
-            first, second = config.features.languages
-        else:
-            builder, config = wmt.BUILDER, wmt.CORPORA[corpus]
-            first, second = config.language_pair
-            check = functools.partial(wmt.check_archives, corpus, data_dir)
-        if {*languages} != {first, second}:
-            raise UserError(
-                f"config.data: {corpus} has the languages {first!r} and {second!r}, found source "
-                f"{languages[0]!r} and target {languages[1]!r}"
-            )
-        if split not in SPLITS:
-            raise UserError(f"{key}: {corpus} has the splits {', '.join(SPLITS)}, found {split!r}")
-    records, fingerprint = prepared(
-        builder, config, data_dir, split, direction=languages, check=check
+    _check_names(corpus, split, languages, wmt.CORPORA[corpus].language_pair, key)
+    prepared = wmt.prepare(corpus, split, local_folder(data_dir))
+    records, info = prepared.as_data_source(split=split), prepared.info.splits[split]
+    content = prepared.info.full_name, split, languages, info.shard_lengths, info.num_bytes
+    items = functools.partial(_records, records, languages)
+    return Corpus(fingerprint(prepared.name, content), len(records), items)
+
+
+def parallel_text(files: Sequence[pathlib.Path], languages: tuple[str, str]) -> Corpus:
+    """Returns the pairs of two aligned files: line i of one translates line i of the other."""
+    digests, counts = zip(*map(text_files.digest_and_count, files), strict=True)
+    for file, count in zip(files, counts, strict=True):
+        if not count:
+            raise UserError(f"{file} is empty")
+    if counts[0] != counts[1]:
+        raise UserError(
+            f"{files[0]} has {counts[0]} lines but {files[1]} has {counts[1]}: "
+            "line i of one must translate line i of the other"
+        )
+    return Corpus(
+        fingerprint=fingerprint("parallel_text", (languages, digests)),
+        size=counts[0],
+        items=functools.partial(select, lambda: zip(*map(text_files.lines, files), strict=True)),
+        files=tuple(map(str, files)),
     )
-    return Corpus(fingerprint, records, languages, tuple(map(str, files)))
 
 
-def prepared(
-    builder: type,
-    config: Any,
-    data_dir: str,
-    split: str,
-    *,
-    direction: tuple[str, ...] = (),
-    check: Callable[[], None] = lambda: None,
-) -> tuple[Sequence[dict], str]:
-    """Returns the records of a split, and a fingerprint of its content and the direction.
+def select(read: Callable[[], Iterable], indices: Iterable[int]) -> Iterator:
+    """Yields the items of read() at increasing indices, and reads none behind the last."""
+    items, position = iter(read()), 0
+    for index in indices:
+        yield next(itertools.islice(items, index - position, None))
+        position = index + 1
 
-    `builder` is the class of TFDS builder; the arguments are those of
-    `builders.prepare_corpus`.
-    """
-    from transformer.data import builders
 
-    with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
-        corpus = builders.prepare_corpus(builder, config, data_dir, split, check)
-    info = corpus.info.splits[split]
-    # Cache key: the full name of a user's corpus has a hash of its text; sizes tell others apart.
-    content = corpus.info.full_name, split, direction, info.shard_lengths, info.num_bytes
-    digest = hashlib.sha256(repr(content).encode()).hexdigest()
-    return corpus.as_data_source(split=split), f"{corpus.name}-{digest[:16]}"
+def _records(
+    records: Sequence[dict[str, bytes]], languages: tuple[str, str], indices: Sequence[int]
+) -> Iterator[tuple[str, ...]]:
+    """Yields the pairs of a TFDS data source at these indices."""
+    for start in range(0, len(indices), CHUNK):
+        # One call is ten times as fast as indexing; it takes a list of Python ints only.
+        for record in records.__getitems__([int(i) for i in indices[start : start + CHUNK]]):
+            yield tuple(record[language].decode() for language in languages)
+
+
+def _check_names(
+    corpus: str, split: str, languages: tuple[str, str], known: tuple[str, str], key: str
+) -> None:
+    """Raises UserError unless a corpus has the split and, in either direction, the languages."""
+    if {*languages} != {*known}:
+        raise UserError(
+            f"config.data: {corpus} has the languages {known[0]!r} and {known[1]!r}, found source "
+            f"{languages[0]!r} and target {languages[1]!r}"
+        )
+    if split not in SPLITS:
+        raise UserError(f"{key}: {corpus} has the splits {', '.join(SPLITS)}, found {split!r}")
+
+
+def fingerprint(name: str, content: object) -> str:
+    """Returns a name and a hash of what `repr` says of the content."""
+    return f"{name}-{hashlib.sha256(repr(content).encode()).hexdigest()[:16]}"
+
+
+def folder(directory: str) -> pathlib.Path:
+    """Returns the folder that `config.data.directory` names."""
+    return pathlib.Path(os.path.expanduser(directory))
 
 
 def local_folder(data_dir: str) -> str:

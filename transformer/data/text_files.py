@@ -106,11 +106,12 @@ def state(folder: Path) -> str:
 
 
 class Part(NamedTuple):
-    """A part of a text file, from `start` to `stop` in percent of its lines, or characters."""
+    """Lines of a text file, or characters: `first` to `last` - 1, counted from 0."""
 
     file: Path
-    start: int
-    stop: int
+    digest: str  # sha256 of the whole file's content
+    first: int
+    last: int
     in_characters: bool
 
 
@@ -120,7 +121,11 @@ def find_parts(folder: Path, split: str, key: str) -> list[Part]:
     `split` is 'FILE', or several separated by commas; FILE.gz and FILE.xz are found, too. A FILE
     may end in a slice, as in TFDS: 'all.txt[:90%]' are the first 90 % of its lines, and
     'all.txt[90%: of characters]' the last 10 % of its characters, line breaks included, which may
-    begin in the middle of a line. UserError unless each file is there exactly once.
+    begin in the middle of a line. UserError unless each file is there exactly once, and for a part
+    that is empty.
+
+    A part of n lines or characters begins at n * start // 100, so that adjacent parts neither
+    overlap nor leave a gap: of 7 lines, [:50%] has 3 and [50%:] has 4.
     """
     hint = " (set it to '' for no test set)" if key == "config.data.test" else ""
     parts = []
@@ -135,7 +140,17 @@ def find_parts(folder: Path, split: str, key: str) -> list[Part]:
             )
         candidates = [folder / os.path.expanduser(match[1] + suffix) for suffix in SUFFIXES]
         file = _only_file(folder, candidates, f"{key}={split!r}", hint)
-        parts.append(Part(file, start, stop, bool(match[4])))
+        digest, count = digest_and_count(file)
+        total = sum(len(line) + 1 for line in lines(file)) if match[4] else count
+        part = Part(file, digest, total * start // 100, total * stop // 100, bool(match[4]))
+        if not count:
+            raise UserError(f"{file} is empty")
+        if part.first == part.last:
+            raise UserError(
+                f"{file}, from {start} to {stop} %, is empty: the file has "
+                f"{quantity(count, 'line')}"
+            )
+        parts.append(part)
     return parts
 
 
@@ -166,28 +181,38 @@ def _open(file: Path) -> Iterator[BinaryIO]:
 
 
 def digest_and_count(file: Path) -> tuple[str, int]:
-    """Returns the sha256 of a file's uncompressed bytes and the number of its lines."""
+    """Returns the sha256 of a file's uncompressed bytes and the number of its lines.
+
+    UserError, with the number of the line, for text that is not UTF-8.
+    """
     digest, count, last = hashlib.sha256(), 0, b"\n"
-    # Read in chunks of 1 MiB, so that a file need not fit into memory.
-    with _open(file) as opened:
-        while chunk := opened.read(1 << 20):
-            digest.update(chunk)
-            count += chunk.count(b"\n")
-            last = chunk[-1:]
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        # Read in chunks of 1 MiB, so that a file need not fit into memory.
+        with _open(file) as opened:
+            while chunk := opened.read(1 << 20):
+                digest.update(chunk)
+                decoder.decode(chunk)
+                count += chunk.count(b"\n")
+                last = chunk[-1:]
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        for _ in lines(file):  # raises the error, with the line
+            pass
     return digest.hexdigest(), count + (last != b"\n")  # the last line may lack its newline
 
 
-def lines(file: Path) -> Iterator[bytes]:
+def lines(file: Path) -> Iterator[str]:
     """Yields the lines of a file as `raw_lines` does; UserError for one that is not UTF-8."""
     for number, line in enumerate(raw_lines(file), start=1):
         try:
-            line.decode()
+            text = line.decode()
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{file}, line {number}, is not UTF-8: {error}; convert the file, as by "
                 "iconv -f LATIN1 -t UTF-8"
             ) from error
-        yield line
+        yield text
 
 
 def raw_lines(file: Path) -> Iterator[bytes]:
@@ -201,45 +226,31 @@ def raw_lines(file: Path) -> Iterator[bytes]:
             yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def digest_of_parts(parts: Sequence[Part]) -> str:
-    """Returns the sha256 of the content of some parts, in their order."""
-    digest = hashlib.sha256()
-    for part in parts:
-        content, _ = digest_and_count(part.file)
-        # The content and the slice, not the path: a file that was moved keeps its cache.
-        digest.update(repr((content, *part[1:])).encode())
-    return digest.hexdigest()
-
-
-def empty(part: Part) -> UserError:
-    """Returns a UserError that a part has no lines; the message says how many its file has."""
-    _, count = digest_and_count(part.file)
-    if not count:
-        return UserError(f"{part.file} is empty")
-    return UserError(
-        f"{part.file}, from {part.start} to {part.stop} %, is empty: the file has "
-        f"{quantity(count, 'line')}"
-    )
-
-
-def lines_of_part(part: Part) -> Iterator[bytes]:
+def lines_of_part(part: Part) -> Iterator[str]:
     """Yields the lines of a part of a file, without their ends.
 
-    A part of n characters or lines begins at n * start // 100, so that adjacent parts neither
-    overlap nor leave a gap. A cut between characters of a line makes two lines of it.
+    A cut between characters of a line makes two lines of it.
     """
-    size = (lambda line: len(line.decode()) + 1) if part.in_characters else (lambda line: 1)
-    # Two passes, one to count and one to read: of 7 lines, [:50%] has 3 and [50%:] has 4.
-    total = sum(map(size, lines(part.file)))
-    first, last = total * part.start // 100, total * part.stop // 100
     if not part.in_characters:
-        yield from itertools.islice(lines(part.file), first, last)
+        yield from itertools.islice(lines(part.file), part.first, part.last)
         return
     position = 0  # of the line's first character in the file
     for line in lines(part.file):
-        text = line.decode() + "\n"
+        text = line + "\n"
         # A line at 100 to 120 and a part of 110 to 200: the line's characters 10 to 100.
-        piece = text[max(0, first - position) : max(0, last - position)]
+        piece = text[max(0, part.first - position) : max(0, part.last - position)]
         position += len(text)
         if piece:
-            yield piece.removesuffix("\n").encode()
+            yield piece.removesuffix("\n")
+
+
+def count_lines(part: Part) -> int:
+    """Returns the number of lines of a part."""
+    if part.in_characters:
+        return sum(1 for _ in lines_of_part(part))
+    return part.last - part.first
+
+
+def content(parts: Iterable[Part]) -> list[tuple]:
+    """Returns what identifies the content of parts: no paths, so that files may be moved."""
+    return [part[1:] for part in parts]

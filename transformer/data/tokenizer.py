@@ -28,7 +28,7 @@ NORMALISATIONS = ("nfc", "")
 class Pieces:
     """The vocabulary of one side: a SentencePiece model, whose ids are the model's.
 
-    `characters.Characters` and `piece_table.PieceTable` have the same methods, and may stand where
+    The vocabularies of registry.VOCABULARIES have the same methods and fields, and may stand where
     these are asked for.
     """
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.data.corpora import CHUNK, Corpus
+from transformer.data.corpora import Corpus
 from transformer.data.vocabulary import Vocabulary
 from transformer.runtime import drafts, paths, progress
 
@@ -66,14 +66,13 @@ def tokenise(corpus: Corpus, vocabulary: Vocabulary, cache: Path, what: str = "t
 def _write_tokens(
     corpus: Corpus, vocabulary: Vocabulary, directory: Path, advance: Callable[[int], None]
 ) -> None:
-    """Encodes a corpus, and writes its ids and offsets, CHUNK items at a time."""
+    """Encodes a corpus, and writes its ids and offsets, a chunk of items at a time."""
     sides = vocabulary.sides
     lengths = {name: [] for name in sides}  # an array per chunk
     with contextlib.ExitStack() as stack:
         files = {n: stack.enter_context(open(directory / f"{n}.ids", "wb")) for n in sides}
         # In chunks, so that neither the texts nor their ids need fit into memory.
-        for start in range(0, len(corpus), CHUNK):
-            texts = corpus.read(range(start, min(start + CHUNK, len(corpus))))
+        for texts in corpus.chunks():
             for (name, encoder), side_texts in zip(sides.items(), texts, strict=True):
                 items = encoder.encode(side_texts)
                 lengths[name].append(np.array([len(ids) for ids in items], np.int32))

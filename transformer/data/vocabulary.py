@@ -1,25 +1,53 @@
-"""The vocabulary of a run, by the contents of its files: learnt from text, or loaded."""
+"""The vocabulary of a run, by the contents of its files: learnt from text, or loaded.
+
+The core has SentencePiece's; `registry.VOCABULARIES` names the kinds of families and tools.
+"""
 
 import dataclasses
-import functools
 import io
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 
-from transformer.data import characters, corpora, piece_table, tokenizer
-from transformer.data.piece_table import PieceTable
-from transformer.errors import UserError
+from transformer import registry
+from transformer.data import corpora, tokenizer
+from transformer.errors import UserError, check_values
 from transformer.runtime import progress
 
-Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters
+Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces
 
 # The sides of a corpus that a file is learnt from, by the stem of its name.
 SIDES = {"shared": (0, 1), "source": (0,), "target": (1,), "text": (0,)}
+
+
+class Kind(NamedTuple):
+    """A value of `config.vocabulary.kind`: how a vocabulary is learnt, stored and loaded."""
+
+    # (stems of SIDES that have a vocabulary of their own) -> the names of all files
+    names: Callable[[Sequence[str]], list[str]]
+    # (file) -> the vocabulary of a side; file('model') is (content, path) of its file *.model
+    load: Callable[[Callable[[str], tuple[bytes, str]]], tokenizer.Pieces]
+    # (sentences, *, kind, size, character_coverage) -> a file's content; None if it is not learnt
+    learn: Callable[..., bytes] | None
+    samples: bool = False  # whether a sample of the sentences is enough to learn from
+
+
+def kind_named(name: str) -> Kind:
+    """Returns a kind by its name; UserError if there is none."""
+    check_values("vocabulary", {"kind": name}, {"kind": (*tokenizer.KINDS, *registry.VOCABULARIES)})
+    if name in registry.VOCABULARIES:
+        return registry.load(registry.VOCABULARIES[name])
+    return Kind(
+        names=lambda stems: [f"{stem}.model" for stem in stems],
+        load=lambda file: tokenizer.load(*file("model")),
+        learn=learn_pieces,
+        samples=True,
+    )
 
 
 def learn(
@@ -36,22 +64,18 @@ def learn(
     """Learns the files `names` of a vocabulary, and returns {name: content}.
 
     shared.model is learnt from both sides of the training pairs, source.model and target.model from
-    one each, text.model and text.characters from plain text. A larger corpus is sampled:
-    `max_sentences` random sentences (0: all), chosen by `seed`; characters are those of all.
+    one each, text.model from plain text. If a sample is enough, a larger corpus is sampled:
+    `max_sentences` random sentences (0: all), chosen by `seed`.
     """
-    if kind == "characters":
-        max_sentences, learn_side = 0, characters.learn
-    else:
-        logging.info("learning the vocabulary: %s, %d pieces", kind, size)
-        options = {"kind": kind, "size": size, "character_coverage": character_coverage}
-        learn_side = functools.partial(learn_pieces, **options)
+    logging.info("learning the vocabulary: %s", kind)
+    chosen, contents = kind_named(kind), {}
+    most = max_sentences if chosen.samples else 0
+    options = {"kind": kind, "size": size, "character_coverage": character_coverage}
     with progress.waiting("learn the vocabulary"):
-        contents = {}
         for name in names:
-            sides = SIDES[Path(name).stem]
-            sentences = _sentences(train, sides, max_sentences, seed, normalisation)
-            contents[name] = learn_side(sentences)
-        return contents
+            sentences = _sentences(train, SIDES[Path(name).stem], most, seed, normalisation)
+            contents[name] = chosen.learn(sentences, **options)
+    return contents
 
 
 def _sentences(
@@ -61,12 +85,11 @@ def _sentences(
     chosen = np.arange(len(corpus))
     if max_sentences and len(sides) * len(corpus) > max_sentences:
         shuffled = np.random.default_rng(seed).permutation(len(corpus))
-        # Sorted, so that the corpus is read from its beginning to its end.
+        # Sorted, because the corpus is read from its beginning to its end.
         chosen = np.sort(shuffled[: max_sentences // len(sides)])
     total = len(chosen) * len(sides)
     with progress.counter("read for the vocabulary", total=total, unit="sentence") as advance:
-        for start in range(0, len(chosen), corpora.CHUNK):
-            texts = corpus.read(chosen[start : start + corpora.CHUNK])
+        for texts in corpus.chunks(chosen):
             for side in sides:
                 yield from tokenizer.normalised(texts[side], normalisation)
                 advance(len(texts[side]))
@@ -125,32 +148,25 @@ def _explain(message: str, size: int) -> str:
     return f"config.vocabulary: SentencePiece fails with {message!r}"
 
 
-def load(contents: dict[str, bytes], *, normalisation: str = "") -> Vocabulary:
+def load(contents: dict[str, bytes], kind: str, *, normalisation: str = "") -> Vocabulary:
     """Loads a vocabulary from its files, {path: content}; UserError if one is damaged.
 
-    Pairs have shared.model, or source.model and target.model. With tables of pieces there are also
-    shared.pieces, or source.pieces and target.pieces. Plain text has text.model or text.characters.
-    `normalisation` is applied to all texts.
+    Pairs have shared.model, or source.model and target.model; plain text has text.model. Kinds
+    other than SentencePiece's have other suffixes. `normalisation` is applied to all texts.
     """
-    files = {Path(path).name: path for path in contents}
+    paths = {Path(path).name: path for path in contents}
 
     def side(name: str) -> tokenizer.Pieces:
-        return dataclasses.replace(load_side(name), normalisation=normalisation)
+        def file(suffix: str) -> tuple[bytes, str]:
+            # source.model if the side has its own, else shared.model.
+            path = paths.get(f"{name}.{suffix}") or paths[f"shared.{suffix}"]
+            return contents[path], path
 
-    def load_side(name: str) -> tokenizer.Pieces:
-        if path := files.get(f"{name}.characters"):
-            return characters.load(contents[path], path)
-        # source.model if the side has its own, else shared.model.
-        path_with = lambda suffix: files.get(f"{name}.{suffix}", files.get(f"shared.{suffix}"))
-        model, table = path_with("model"), path_with("pieces")
-        if table is None:
-            return tokenizer.load(contents[model], model)
-        processor = tokenizer.load_processor(contents[model], model)
-        return PieceTable(processor, piece_table.loads(contents[table], table))
+        return dataclasses.replace(kind_named(kind).load(file), normalisation=normalisation)
 
-    if "text.model" in files or "text.characters" in files:
+    if any(name.startswith("text.") for name in paths):
         return side("text")
     # One object for both sides if they are shared: Vocabulary.shared compares identity.
     source = side("source")
-    target = source if "shared.model" in files else side("target")
+    target = source if "shared.model" in paths else side("target")
     return tokenizer.Vocabulary(source, target)

@@ -7,16 +7,28 @@ import os
 import pathlib
 from collections.abc import Iterator
 
+from tensorflow_datasets.core import DatasetBuilder
 from tensorflow_datasets.core.download import checksums as tfds_checksums
 from tensorflow_datasets.core.download import resource
 from tensorflow_datasets.translate import wmt, wmt14
 
-from transformer.data import downloads
+from transformer.data import builders
 from transformer.runtime import memory
 
 BUILDER = wmt14.Wmt14Translate
 # {name of a corpus: its TFDS config}
 CORPORA = {f"{BUILDER.name}/{pair}": config for pair, config in BUILDER.builder_configs.items()}
+
+
+def prepare(corpus: str, split: str, data_dir: str) -> DatasetBuilder:
+    """Returns the TFDS builder of a corpus of CORPORA, prepared under `data_dir`.
+
+    UserError if it is not prepared, and an archive is neither on disk nor reachable.
+    """
+    otherwise = "train on your own files with the corpus 'parallel_text'"
+    check = lambda: builders.check_archives(corpus, archives(corpus, data_dir), otherwise)
+    with line_by_line():
+        return builders.prepare_corpus(BUILDER, CORPORA[corpus], data_dir, split, check)
 
 
 def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
@@ -40,12 +52,6 @@ def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathli
             manual = folder / "manual" / os.path.basename(url)
             places[url] = manual, folder / translations.name / file
     return places
-
-
-def check_archives(corpus: str, data_dir: str) -> None:
-    """Raises UserError if an archive is neither on disk nor reachable."""
-    alternative = "train on your own files with the corpus 'parallel_text'"
-    downloads.check(corpus, archives(corpus, data_dir), alternative)
 
 
 def _pairs(first: str, second: str) -> Iterator[tuple[str, dict[str, str]]]:

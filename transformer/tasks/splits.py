@@ -42,6 +42,7 @@ def load_all(config: ConfigDict, load: Callable[[ConfigDict, str], Any]) -> dict
 
     They are loaded before training, so that a missing file is an error now, not hours later.
     """
+    corpora.local_folder(config.data.data_dir)  # raises UserError for a bucket
     names = dict.fromkeys(("train", "validation", final_split(config)))
     return {split: load(config, split) for split in names}
 
@@ -109,7 +110,7 @@ def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
 def text(config: ConfigDict, split: str) -> corpora.Corpus:
     """Returns the lines of a split, read from the files that config.data.SPLIT names."""
     data, (name, key) = config.data, files(config, split)
-    return corpora.load_text(name, directory=data.directory, data_dir=data.data_dir, key=key)
+    return corpora.load_text(name, directory=data.directory, key=key)
 
 
 def files(config: ConfigDict, split: str) -> tuple[str, str]:

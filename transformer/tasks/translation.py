@@ -156,13 +156,6 @@ def check(config: ConfigDict) -> None:
     # Of one pair, so that a package that is not there is named now.
     translation_evaluator.further_scores(config.evaluate.scores, [""], [""])
     vocabularies.check(config.vocabulary, (*tokenizer.KINDS, "table"))
-    # Only a new run takes a vocabulary over: a workdir already has one, with a fingerprint.
-    has_vocabulary = config.vocabulary.model or config.vocabulary.fingerprint
-    if config.vocabulary.kind == "table" and not has_vocabulary:
-        raise UserError(
-            "config.vocabulary.kind='table' is not learnt, but taken from another run: set "
-            "config.vocabulary.model to its WORKDIR/vocabulary"
-        )
     _check_bleu(config.evaluate.tokenize)
     check_section(losses.check, "loss", config.loss)
     packing.check(data.max_length, data.row_length, data.batch_tokens, pack=data.pack)

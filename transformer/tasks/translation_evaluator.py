@@ -64,7 +64,7 @@ def evaluation(
     # References in the form of the translations: é in two parts would count as another letter.
     sources, references = (
         tokenizer.normalised(lines, side.normalisation)
-        for lines, side in zip(pairs.read(range(len(pairs))), vocabulary, strict=True)
+        for lines, side in zip(pairs.read(), vocabulary, strict=True)
     )
     dataset = {"source": sources, "reference": references}
     translator = Translator(model, vocabulary, **config.decode)

@@ -1,9 +1,5 @@
 """The folder vocabulary/ of a workdir: `prepare` learns and writes it, `read` loads it."""
 
-import hashlib
-import importlib.metadata
-import json
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,8 +8,9 @@ from ml_collections import ConfigDict
 from transformer.data import corpora, tokenizer, vocabulary
 from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, check_values
-from transformer.runtime import checksums, drafts, paths
+from transformer.runtime import checksums, paths
 from transformer.tasks import splits
+from transformer.workdir import run_config
 
 # Far beyond any text; from 2^31 / 1.1 on SentencePiece would not end.
 SIZE = "at least 1 and at most 100000000"
@@ -23,15 +20,12 @@ def check(options: ConfigDict, kinds: Sequence[str]) -> None:
     """Raises UserError for invalid values of `config.vocabulary`; `kinds` are the allowed kinds."""
     rules = {"kind": kinds, "normalisation": tokenizer.NORMALISATIONS, "size": SIZE}
     check_values("vocabulary", options, rules)
-
-
-def check_text(options: ConfigDict) -> None:
-    """Raises UserError for invalid values of `config.vocabulary` in the tasks of plain text."""
-    check(options, (*tokenizer.KINDS, "characters"))
-    if options.kind == "characters" and options.model and not paths.path(options.model).is_dir():
+    # Only a new run takes a vocabulary over: a workdir already has one, with a fingerprint.
+    has_vocabulary = options.model or options.fingerprint
+    if not has_vocabulary and not vocabulary.kind_named(options.kind).learn:
         raise UserError(
-            f"config.vocabulary.model={options.model!r} must be a folder: config.vocabulary.kind="
-            "'characters' takes WORKDIR/vocabulary of another run"
+            f"config.vocabulary.kind={options.kind!r} is not learnt, but taken from another run: "
+            "set config.vocabulary.model to its WORKDIR/vocabulary"
         )
 
 
@@ -40,17 +34,19 @@ def prepare(
 ) -> Vocabulary:
     """Returns the vocabulary of a run; a new run first learns it, or takes another run's over.
 
+    A workdir whose vocabulary was learnt from the same text with the same settings keeps it: after
+    --mode=prepare, or a run that left no checkpoint.
+
     Fills in `config.data.fingerprint`, that of the training text, and
     `config.vocabulary.fingerprint`. `saved_config` is the argument of a task's `prepare`, None in a
     new run. UserError if a resumed run has other text, or a damaged vocabulary.
     """
     splits.fill_in_fingerprint(config, folder, saved_config, train)
-    if saved_config is None:
-        contents = given(config) if config.vocabulary.model else _learnt(config, train)
-        vocab = write(folder, config, contents)
-    else:
+    if saved_config is not None:
         config.vocabulary.fingerprint = saved_config.vocabulary.fingerprint
         vocab = read(folder, config)
+    elif (vocab := _kept(config, folder)) is None:
+        vocab = write(folder, config, given(config) or learnt(config, train))
     config.vocabulary.fingerprint = vocab.fingerprint
     return vocab
 
@@ -60,24 +56,24 @@ def names(config: ConfigDict) -> list[str]:
 
     A vocabulary of sentence pairs has the key `shared` in the config, one of plain text does not.
     """
-    options, both = config.vocabulary, ("source", "target")
+    options = config.vocabulary
     if "shared" not in options:
-        return ["text.characters" if options.kind == "characters" else "text.model"]
-    sides = ("shared",) if options.shared else both
-    if options.kind == "table":
-        return [f"{x}.model" for x in both] + [f"{x}.pieces" for x in sides]
-    return [f"{x}.model" for x in sides]
+        stems = ("text",)
+    else:
+        stems = ("shared",) if options.shared else ("source", "target")
+    return vocabulary.kind_named(options.kind).names(stems)
 
 
 def given(config: ConfigDict) -> dict[str, bytes]:
-    """Returns {name: content} of the files that `config.vocabulary.model` stands for.
+    """Returns {name: content} of the files that `config.vocabulary.model` stands for; {} of ''.
 
     The value is the folder WORKDIR/vocabulary of another run, or SentencePiece models: one file, or
-    'SOURCE,TARGET' where each side has its own. A table of pieces is only taken as a folder,
-    together with its models. UserError if a file is missing, or is not a model with the ids of
-    tokenizer.py.
+    'SOURCE,TARGET' where each side has its own. Other kinds are taken as a folder only. UserError
+    if a file is missing, or is not a model with the ids of tokenizer.py.
     """
     source, wanted = config.vocabulary.model, names(config)
+    if not source:
+        return {}
     what, folder = f"config.vocabulary.model={source}", paths.path(source)
     only_models = all(name.endswith(".model") for name in wanted)
     if folder.is_dir():
@@ -102,39 +98,23 @@ def given(config: ConfigDict) -> dict[str, bytes]:
     return dict(zip(wanted, contents, strict=True))
 
 
-def _learnt(config: ConfigDict, train: corpora.Corpus) -> dict[str, bytes]:
-    """Returns {name: content} of the vocabulary's files, learnt or from a cache in `data_dir`.
+def learnt(config: ConfigDict, train: corpora.Corpus) -> dict[str, bytes]:
+    """Returns {name: content} of the vocabulary's files, learnt from the training text."""
+    names_of_options = ("kind", "size", "character_coverage", "normalisation", "max_sentences")
+    options = {name: config.vocabulary[name] for name in names_of_options}
+    return vocabulary.learn(train, names(config), seed=config.train.seed, **options)
 
-    The cache is a folder whose name is a hash of the training text's fingerprint, the settings, the
-    seed and SentencePiece's version. If several processes write it, all use the folder of the first
-    to finish. If a checksum does not match, a warning names the file, and the vocabulary is learnt
-    again. UserError if the disk is full.
-    """
-    options = config.vocabulary
-    # All that the vocabulary depends on; `fingerprint` is a result, and `model` is empty here.
-    settings = {**options, "fingerprint": "", "model": ""}
-    learner = importlib.metadata.version("sentencepiece")
-    about = json.dumps([train.fingerprint, settings, config.train.seed, learner], sort_keys=True)
-    key = hashlib.sha256(about.encode()).hexdigest()[:16]
-    directory = Path(corpora.local_folder(config.data.data_dir), "vocabularies", key)
-    if drafts.is_intact(directory, "learning the vocabulary again"):
-        logging.info("the vocabulary is in %s: same text, same settings", directory)
-        return {name: (directory / name).read_bytes() for name in names(config)}
-    contents = vocabulary.learn(
-        train,
-        names(config),
-        kind=options.kind,
-        size=options.size,
-        character_coverage=options.character_coverage,
-        normalisation=options.normalisation,
-        max_sentences=options.max_sentences,
-        seed=config.train.seed,
-    )
-    # A draft: the cache appears whole or not at all, even if the process is killed here.
-    with paths.full_disk_as_user_error(directory.parent), drafts.draft(directory) as draft:
-        for name, content in contents.items():
-            (draft / name).write_bytes(content)
-    return contents
+
+def _kept(config: ConfigDict, folder: Path) -> Vocabulary | None:
+    """Returns the workdir's vocabulary, if it was learnt from this text with these settings."""
+    made_of = lambda c: (c.data.fingerprint, {**c.vocabulary, "fingerprint": ""}, c.train.seed)
+    try:
+        saved_config = run_config.read_config(folder)
+        if not config.vocabulary.model and made_of(saved_config) == made_of(config):
+            return read(folder, saved_config)
+    except (UserError, AttributeError):  # there is none, or it is damaged, or of another task
+        pass
+    return None
 
 
 def write(workdir: Path, config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary:
@@ -180,7 +160,8 @@ def read(workdir: Path, config: ConfigDict) -> Vocabulary:
 
 def load(config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary:
     """Loads a vocabulary from its files, {path: content}, as its settings say."""
-    return vocabulary.load(contents, normalisation=config.vocabulary.normalisation)
+    options = config.vocabulary
+    return vocabulary.load(contents, options.kind, normalisation=options.normalisation)
 
 
 def identity(config: ConfigDict) -> dict[str, str]:

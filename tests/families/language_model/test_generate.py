@@ -6,9 +6,8 @@ import pytest
 from families.language_model import language
 from helpers.corpora import learn
 
-from transformer.data import characters
 from transformer.errors import UserError
-from transformer.families.language_model import generate
+from transformer.families.language_model import characters, generate
 from transformer.modes import lines
 from transformer.tasks import trained, vocabularies
 

@@ -21,7 +21,7 @@ from transformer.workdir import run_config, workdir
             {"vocabulary.kind": "words"},
             "vocabulary.kind must be one of 'bpe', 'unigram', 'characters'",
         ),
-        ({"vocabulary.model": "a.model"}, "vocabulary.model='a.model' must be a folder"),
+        ({"vocabulary.model": "a.model"}, "vocabulary.model=a.model is not a folder: expected"),
         ({"data.context_length": 0}, "data.context_length must be at least 1"),
         ({"data.batch_tokens": 11}, "data.batch_tokens=11 is less than one row"),
         ({"evaluate.samples": -1}, "evaluate.samples must be at least 0, found -1"),

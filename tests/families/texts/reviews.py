@@ -3,6 +3,7 @@
 import random
 
 from configs import classification
+from transformer import registry
 
 LABELS = ("bad", "good", "odd")
 
@@ -36,7 +37,9 @@ def config(folder, data_dir, defaults=classification, **changes):
             "data.data_dir": str(data_dir),
             "data.max_length": 32,
             "data.batch_tokens": 1024,
-            "vocabulary.kind": "characters",
+            # Either way a piece is a character; 'characters' is of the language models' family.
+            "vocabulary.kind": "characters" if "characters" in registry.VOCABULARIES else "bpe",
+            "vocabulary.size": 277,
             "compilation_cache": "",
             **{f"model.{name}": x for name, x in MODEL.items()},
             "optimizer.schedule.peak_value": 1e-2,

@@ -174,7 +174,6 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
         ({"data.batch_tokens": 31}, r"config\.data\.batch_tokens=31 is less than one row"),
         ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
         ({"vocabulary.kind": "words"}, r"config\.vocabulary\.kind must be one of 'bpe', 'unigram'"),
-        ({"vocabulary.model": "a.model"}, "vocabulary.model='a.model' must be a folder"),
         ({"loss.label_smoothing": 1.0}, r"config\.loss\.label_smoothing must be at least 0"),
         ({"model.pooling": "last"}, r"config\.model\.pooling must be one of"),
         ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
@@ -214,7 +213,11 @@ def test_members_of_an_ensemble_have_positions_for_every_text(configure, trained
 def test_a_run_reads_the_labels_of_a_split_once(configure, trained, monkeypatch):
     """However many records there are: reading them is most of the time before the first step."""
     sizes, read_labels = [], labelled_text.read_labels.__wrapped__
-    counted = lambda corpus: sizes.append(len(corpus)) or read_labels(corpus)
+
+    def counted(*arguments):
+        sizes.append(len(read_labels(*arguments)))
+        return read_labels(*arguments)
+
     monkeypatch.setattr(labelled_text, "read_labels", functools.lru_cache(counted))
     monkeypatch.setattr(labelled_text.LabelledText, "place", lambda self, i: 1 / 0)  # of errors
     config = run_config.read_config(trained)

@@ -20,8 +20,7 @@ def test_files_of_any_encoding_and_of_different_lengths(tmp_path):
     assert raw_pairs.texts(read, set()) == {}
 
 
-def test_a_corpus_of_tfds(tmp_path, monkeypatch):
-    monkeypatch.setattr(raw_pairs, "CHUNK", 2)
+def test_a_corpus_that_is_no_files(tmp_path):
     (tmp_path / "train.de").write_bytes(corpora.lines(corpora.GERMAN))
     (tmp_path / "train.en").write_bytes(corpora.lines(corpora.ENGLISH))
     folders = {"directory": str(tmp_path), "data_dir": str(tmp_path / "data")}

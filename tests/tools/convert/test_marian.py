@@ -43,7 +43,7 @@ def read(folder):
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     flat = flatten(tiny.shapes(model, inputs))
     params = marian.read_params(folder, foreign, {path: x.shape for path, x in flat.items()})
-    return foreign, model, params, vocabulary.load(foreign.vocabulary)
+    return foreign, model, params, vocabulary.load(foreign.vocabulary, "table")
 
 
 @pytest.fixture

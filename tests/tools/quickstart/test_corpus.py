@@ -1,13 +1,22 @@
-"""The built-in corpus has another name when anything that its pairs depend on changes."""
+"""The built-in corpus is generated in memory, and known by its pairs."""
 
-from transformer.tools.quickstart import corpus, grammar, lexicon
+from helpers.corpora import catalogue
+
+from transformer.tools.quickstart import corpus, grammar
 
 
-def test_the_name_follows_words_and_seed(tmp_path, monkeypatch):
-    names = [corpus.corpus().name]
-    (tmp_path / "lexicon.tsv").write_text(lexicon.FILE.read_text().replace("apple", "pear"))
-    monkeypatch.setattr(lexicon, "FILE", tmp_path / "lexicon.tsv")
-    names.append(corpus.corpus().name)
+def test_splits_and_fingerprint_are_of_the_generated_pairs(tmp_path, monkeypatch):
+    load = lambda split: catalogue("builtin", split, tmp_path / "data", "en", "ko")
+    pairs = grammar.sentence_pairs(grammar.SEED)
+    fingerprints = []
+    for split, size in grammar.SIZES.items():
+        loaded = load(split)
+        assert list(zip(*loaded.read(), strict=True)) == [pair[::-1] for pair in pairs[split]]
+        assert len(loaded) == size
+        fingerprints.append(loaded.fingerprint)
+    assert not list(tmp_path.iterdir())
     monkeypatch.setattr(grammar, "SEED", 1)
-    names.append(corpus.corpus().name)
-    assert len({*names}) == 3
+    corpus.corpus.cache_clear()
+    fingerprints.append(load("train").fingerprint)
+    corpus.corpus.cache_clear()
+    assert len({*fingerprints}) == 4

@@ -112,7 +112,7 @@ def test_a_language_model_s_past(tmp_path):
     language.write_text(tmp_path)
     config = language.config(tmp_path)
     run = workdirs.load(workdirs.write(tmp_path / "run", task="language_modelling"))
-    characters = vocabulary.load({"text.characters": b" abcdehnst"})
+    characters = vocabulary.load({"text.characters": b" abcdehnst"}, "characters")
     run.config.update(config)
     model = language.model(vocab_size=len(characters), max_positions=12)
     loaded = insides.inside(run, model, language.parameters(model), [{"input": "the cat"}])

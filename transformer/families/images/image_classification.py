@@ -144,7 +144,7 @@ def reader(
 
 def labelled_images(config: ConfigDict, split: str) -> LabelledImages:
     """Returns a split's images: 'train', 'validation', 'test', or any that the corpus has."""
-    # Imported here, because it imports TFDS (see data/corpora.py).
+    # Imported here, because it imports TFDS.
     from transformer.families.images import image_corpora
 
     data, (name, key) = config.data, splits.name_and_key(config, split)

@@ -3,14 +3,16 @@
 A split is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
 """
 
+import dataclasses
 import functools
 import hashlib
 import io
+import itertools
 import math
 import os
 import pathlib
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,44 +23,64 @@ from tensorflow_datasets.core.download import resource as tfds_resource
 from tensorflow_datasets.datasets.imagenet2012 import imagenet2012_dataset_builder as imagenet
 from tensorflow_datasets.image_classification import cifar
 
-from transformer.data import builders, downloads
+from transformer.data import builders
 from transformer.data.corpora import local_folder
 from transformer.errors import UserError, check_values
 from transformer.families.images import image_files
 from transformer.families.images.image_files import ImageFiles
 from transformer.families.images.images import LabelledImages
-from transformer.runtime import paths
+from transformer.runtime import progress
 
 SHARD_BYTES = 1 << 28  # in memory at once: TFDS holds the shard that it writes
 OWN = "own_images"
 
 
-class OwnImages(builders.Records):
-    """Writes image i of a split as record i, encoded as in its file (idx: as PNG)."""
+@dataclasses.dataclass(eq=False, kw_only=True)
+class OwnConfig(tfds.core.BuilderConfig):
+    """The images of a split. Its name must have a hash of them.
 
+    TFDS compares names only: it would serve the old images after an edit.
+    """
+
+    images: ImageFiles
+
+
+class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
+    """Writes image i of a split as record i, encoded as in its file (idx: as PNG).
+
+    GeneratorBasedBuilder with disable_shuffling would give the same order, but holds all images in
+    memory, and needs TensorFlow beyond 1 GB.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
     NAMES = "name"  # the feature that identifies an image
 
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = {
+            "image": tfds.features.Image(shape=(None, None, None)),
+            "label": tfds.features.ClassLabel(names=self.builder_config.images.classes),
+            "name": tfds.features.Text(),
+        }
+        features = tfds.features.FeaturesDict(features)
+        return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
 
-def own_config(images: ImageFiles) -> builders.RecordsConfig:
-    """Returns the builder's `RecordsConfig` of these images, named after their content."""
-
-    def splits() -> dict[str, tuple[int, Iterator]]:
+    def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
+        del dl_manager  # nothing to download
+        images = self.builder_config.images
         columns = zip(images.contents(), images.labels, images.names, strict=True)
         records = ({"image": image, "label": i, "name": name} for image, i, name in columns)
-        return {"images": (len(images.labels), records)}
-
-    features = {
-        "image": tfds.features.Image(shape=(None, None, None)),
-        "label": tfds.features.ClassLabel(names=images.classes),
-        "name": tfds.features.Text(),
-    }
-    num_shards = math.ceil(images.num_bytes / SHARD_BYTES)
-    return builders.RecordsConfig(
-        name=f"{len(images.classes)}-classes-{images.digest[:16]}",
-        features=tfds.features.FeaturesDict(features),
-        splits=splits,
-        shard_records=math.ceil(len(images.labels) / num_shards),
-    )
+        total = len(images.labels)
+        examples = enumerate(
+            progress.progress(records, "prepare images", total=total, unit="image")
+        )
+        # TFDS writes shards one after the other, so that they can share one iterator: the first
+        # takes images 0 to `size` - 1, the second goes on from there. The last takes what is left:
+        # this exhausts the iterator, and so ends the progress line.
+        num_shards = math.ceil(images.num_bytes / SHARD_BYTES)
+        size = math.ceil(total / num_shards)
+        shard = functools.partial(itertools.islice, examples, size)
+        last = functools.partial(itertools.islice, examples, None)
+        return {"images": [shard] * (math.ceil(total / size) - 1) + [last]}
 
 
 class Cifar10(cifar.Cifar10, skip_registration=True):
@@ -135,13 +157,13 @@ def load(
     files, config, check = (), None, lambda: None
     if corpus == OWN:
         images = image_files.find(pathlib.Path(os.path.expanduser(directory)), stem, key)
-        files, stem, config = images.files, "images", own_config(images)
+        name = f"{len(images.classes)}-classes-{images.digest[:16]}"
+        files, stem, config = images.files, "images", OwnConfig(name=name, images=images)
         kind = OwnImages
     else:
         kind = KNOWN[corpus]
         check = functools.partial(check_archives, corpus, data_dir)
-    with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
-        builder = builders.prepare_corpus(kind, config, data_dir, stem, check)
+    builder = builders.prepare_corpus(kind, config, data_dir, stem, check)
     split_of_builder = stem + bracket + part
     try:
         info = builder.info.splits[split_of_builder]
@@ -186,4 +208,4 @@ def check_archives(corpus: str, data_dir: str) -> None:
             )
     else:
         otherwise = f"train on your own images with the corpus {OWN!r}"
-        downloads.check(corpus, cifar10_archive(data_dir), otherwise)
+        builders.check_archives(corpus, cifar10_archive(data_dir), otherwise)

@@ -21,14 +21,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from transformer.data import characters, tokenizer
+from transformer.data import tokenizer
+from transformer.data.vocabulary import Vocabulary
 from transformer.decoding import compiled, sampling
 from transformer.distributed import layout
 from transformer.models import fields
 
 Array = jax.Array
 Tree = dict
-Vocabulary = tokenizer.Pieces | characters.Characters
 
 # Rules of config.generate; 2^31 does not fit into the device's int32.
 RULES = {

@@ -41,7 +41,7 @@ def evaluation(
         data.data_dir,
     )
     corpus = splits.text(config, split)
-    [lines] = corpus.read(range(len(corpus)))
+    [lines] = corpus.read()
     dataset = {"text": tokenizer.normalised(lines, vocabulary.normalisation)}
     tokens = splits.tokens(config, corpus, vocabulary, f"tokenise {split}").sides["text"]
     ids, starts = tokens.ids, tokens.offsets[:-1]

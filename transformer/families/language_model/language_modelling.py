@@ -13,6 +13,7 @@ import flax.linen as nn
 import numpy as np
 from ml_collections import ConfigDict
 
+from transformer.data import tokenizer
 from transformer.data.batches import Batches
 from transformer.errors import UserError, check_values, quantity
 from transformer.families.language_model import continuations, language_evaluator, streams
@@ -32,7 +33,7 @@ summarise = losses.summarise
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data = config.data
-    vocabularies.check_text(config.vocabulary)
+    vocabularies.check(config.vocabulary, (*tokenizer.KINDS, "characters"))
     check_section(losses.check, "loss", config.loss)
     check_values("data", data, {"context_length": "at least 1"})
     check_values("evaluate", config.evaluate, {"samples": "at least 0"})

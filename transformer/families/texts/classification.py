@@ -9,7 +9,7 @@ import flax.linen as nn
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.data import packing
+from transformer.data import packing, tokenizer
 from transformer.data.batches import Batches
 from transformer.errors import UserError, check_values, quantity
 from transformer.families.labels import class_names, classifiers
@@ -51,7 +51,7 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
     `sizes` and `example` are the task's functions.
     """
     data = config.data
-    vocabularies.check_text(config.vocabulary)
+    vocabularies.check(config.vocabulary, (*tokenizer.KINDS, "characters"))
     check_values("data", data, {"num_texts": tuple(labelled_text.FORMS)})
     # A piece and the start symbol of each text.
     check_values("data", data, {"max_length": f"at least {2 * data.num_texts}"})
@@ -94,9 +94,7 @@ def labelled(config: ConfigDict, split: str) -> LabelledText:
     """Returns a split: the labelled lines of the files that config.data.SPLIT names."""
     name, key = splits.files(config, split)
     data = config.data
-    return labelled_text.load(
-        name, data.num_texts, directory=data.directory, data_dir=data.data_dir, key=key
-    )
+    return labelled_text.load(name, data.num_texts, directory=data.directory, key=key)
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:

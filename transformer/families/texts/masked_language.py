@@ -119,7 +119,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     split = splits.resolve(config, split)
     corpus, vocab = load(config, split), vocabularies.read(folder, config)
     tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
-    (lines,) = corpus.read(range(len(corpus)))
+    (lines,) = corpus.read()
     loss = SplitSums(
         batches_of(config, vocab, tokens, None),
         functools.partial(losses.only_sums, model=model, options=tuple(config.loss.items())),

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from transformer.data import text_files
 from transformer.data.corpora import Corpus
 
-CHUNK = 8192  # records that are read at a time
-
 
 class Pairs(NamedTuple):
     """One split as raw bytes: lines may be invalid UTF-8, and the sides may differ in length."""
@@ -36,18 +34,16 @@ def text(line: bytes) -> str:
 
 def file_pairs(files: Sequence[Path]) -> Pairs:
     """Returns the pairs of two text files; the shorter one is padded with b""."""
-    counts = tuple(text_files.digest_and_count(file)[1] for file in files)
+    counts = tuple(sum(1 for _ in text_files.raw_lines(file)) for file in files)
     read = lambda: itertools.zip_longest(*map(text_files.raw_lines, files), fillvalue=b"")
     return Pairs(read, counts, tuple(map(str, files)))
 
 
 def corpus_pairs(corpus: Corpus) -> Pairs:
-    """Returns the pairs of a corpus that TFDS has prepared."""
+    """Returns the pairs of a corpus that is not two files."""
 
     def read() -> Iterator[tuple[bytes, bytes]]:
-        for start in range(0, len(corpus), CHUNK):
-            indices = list(range(start, min(start + CHUNK, len(corpus))))
-            for record in corpus.records.__getitems__(indices):
-                yield tuple(record[language] for language in corpus.columns)
+        for source, target in corpus.items(range(len(corpus))):
+            yield source.encode(), target.encode()
 
     return Pairs(read, (len(corpus), len(corpus)), ())

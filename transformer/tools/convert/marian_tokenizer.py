@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.data import piece_table, tokenizer
+from transformer.data import tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.runtime import json_files
+from transformer.tools.convert import piece_table
 
 SIDES = ("source", "target")
 MAX_PIECES = 1 << 24

@@ -14,6 +14,7 @@ import sentencepiece
 
 from transformer.data import tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from transformer.data.vocabulary import Kind
 from transformer.errors import UserError
 
 FIRST = 4  # the id of the first piece that is not special
@@ -99,3 +100,12 @@ def loads(content: bytes, name: str) -> tuple[str, ...]:
     if not are_strings or len(table) <= FIRST or len(set(table)) < len(table):
         raise UserError(f"damaged: {name} is not a list of different pieces")
     return tuple(table)
+
+
+# Of registry.VOCABULARIES: source.model, target.model, and shared.pieces or source.pieces and
+# target.pieces. It is only taken over.
+KIND = Kind(
+    names=lambda stems: ["source.model", "target.model", *(f"{stem}.pieces" for stem in stems)],
+    load=lambda file: PieceTable(tokenizer.load_processor(*file("model")), loads(*file("pieces"))),
+    learn=None,
+)

@@ -8,8 +8,10 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN, normalised
+from transformer.data.vocabulary import Kind
 from transformer.errors import UserError
 
 FIRST = 4  # the id of the first character
@@ -66,10 +68,10 @@ class Characters:
         return {character: FIRST + i for i, character in enumerate(self.characters)}
 
 
-def learn(texts: Iterable[str]) -> bytes:
+def learn(texts: Iterable[str], **options: Any) -> bytes:
     """Returns the content of a table's file: all characters of the texts, sorted, as UTF-8.
 
-    UserError if there are none.
+    `options` are those of other vocabularies, such as their size. UserError for blank texts.
     """
     characters = set().union(*texts)
     if not characters:
@@ -87,3 +89,11 @@ def load(content: bytes, name: str) -> Characters:
     if not characters or len(set(characters)) < len(characters):
         raise UserError(f"{name} is not a table of characters: it is empty, or has one twice")
     return Characters(characters)
+
+
+# Of registry.VOCABULARIES: text.characters, of all characters of the text.
+KIND = Kind(
+    names=lambda stems: [f"{stem}.characters" for stem in stems],
+    load=lambda file: load(*file("characters")),
+    learn=learn,
+)

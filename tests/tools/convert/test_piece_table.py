@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from helpers import corpora
+from ml_collections import ConfigDict
 
-from transformer.data import piece_table, tokenizer
-from transformer.data.piece_table import PieceTable
+from transformer.data import tokenizer
 from transformer.errors import UserError
+from transformer.tasks import vocabularies
+from transformer.tools.convert import piece_table
+from transformer.tools.convert.piece_table import PieceTable
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +77,18 @@ def test_a_table_s_file_gives_the_table_back(table):
 def test_a_damaged_table_is_named(content):
     with pytest.raises(UserError, match=r"shared.pieces is not"):
         piece_table.loads(content, "shared.pieces")
+
+
+def test_a_table_is_taken_over_as_a_folder(tmp_path):
+    options = {"kind": "table", "shared": True, "normalisation": "", "size": 9, "fingerprint": ""}
+    given = lambda model: ConfigDict({"vocabulary": {**options, "model": str(model)}})
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"\A.*file is not a folder: expected WORKDIR/vocabulary"):
+        vocabularies.given(given(tmp_path / "file"))
+    with pytest.raises(
+        UserError, match=r"\A.*source.model does not exist: expected the vocabulary"
+    ):
+        vocabularies.given(given(tmp_path))
+    with pytest.raises(UserError, match=r"\A.*kind='table' is not learnt, but taken from another"):
+        vocabularies.check(given("").vocabulary, ("bpe", "table"))
+    vocabularies.check(given(tmp_path).vocabulary, ("bpe", "table"))

@@ -2,9 +2,10 @@
 
 import pytest
 
-from transformer.data import characters
+from transformer.data import vocabulary
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
+from transformer.families.language_model import characters
 
 LINES = ["a b\tc", "", "  äß\u2028ab ", "\r\x0b나"]
 
@@ -50,3 +51,25 @@ def test_a_file_that_is_no_table_is_one_line(content):
 def test_blank_text_has_no_characters():
     with pytest.raises(UserError, match="the training text is blank"):
         characters.learn(["", ""])
+
+
+class Lines:
+    """A corpus of plain text."""
+
+    fingerprint, lines = "lines", ["abc d", "", "fed", "ne\u0301"]
+
+    def __len__(self):
+        return len(self.lines)
+
+    def chunks(self, indices):
+        yield ([self.lines[i] for i in indices],)
+
+
+def test_the_kind_characters_is_learnt_stored_and_loaded():
+    """From all lines, whatever the size of a sample; in the normalisation of the config."""
+    [name] = vocabulary.kind_named("characters").names(("text",))
+    options = {"kind": "characters", "size": 0, "character_coverage": 0.5, "normalisation": "nfc"}
+    contents = vocabulary.learn(Lines(), [name], max_sentences=1, seed=0, **options)
+    table = vocabulary.load(contents, "characters", normalisation="nfc")
+    assert table == characters.Characters(" abcdefné", "nfc")
+    assert table.encode(["ne\u0301"]) == table.encode(["né"])
