@@ -92,9 +92,11 @@ def set_up_jax(config: "ConfigDict", collective: bool) -> None:
     import jax
 
     from transformer.distributed import processes
+    from transformer.models import kernels
     from transformer.runtime import compilation_cache, memory
 
     compilation_cache.set_compilation_cache(config.compilation_cache)
+    kernels.use(config.kernels)
     if not collective:
         return
     memory.compute_in_calling_thread()

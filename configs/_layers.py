@@ -18,9 +18,6 @@ def get_config() -> ConfigDict:
     # 'local(window=16)', or a pattern that the layers repeat: 'local(window=16),attention'
     # (docs/table1.md lists them, models/mixers.py says what one is).
     model.mixer = "attention"
-    # Attention in training: 'einsum', or 'cudnn', one kernel of NVIDIA GPUs, for bfloat16 and the
-    # paper's scores (docs/scaling.md). Mixers other than attention have their own ways.
-    model.attention_kernel = "einsum"
     model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
     # For experiments: queries and keys are one projection ('qk'), values, too ('qkv'), or all three
     # are the input itself ('identity'). '': three projections.

@@ -9,6 +9,8 @@ from ml_collections import ConfigDict
 def get_config() -> ConfigDict:
     config = ConfigDict()
     config.task = ""  # the task to learn: a name in transformer/registry.py
+    # 'tuned' to each platform, or 'plain'; 'cudnn' adds an attention for GPUs (docs/scaling.md).
+    config.kernels = "tuned"
     config.compilation_cache = "~/.cache/transformer"  # JAX's persistent cache; "": no cache
 
     config.optimizer = ConfigDict()

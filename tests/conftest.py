@@ -39,6 +39,11 @@ import jax  # noqa: E402 (it reads the environment set above)
 import pytest  # noqa: E402 (likewise)
 from helpers import shared  # noqa: E402 (likewise)
 
+from transformer.models import kernels  # noqa: E402 (likewise)
+from transformer.workdir import config_files  # noqa: E402 (likewise)
+
+kernels.use(config_files.default_config().kernels)  # as launch.py
+
 
 def pytest_collection_modifyitems(items):
     """Puts the files with the most slow tests first: at the end, nobody waits for one of them."""
@@ -62,6 +67,13 @@ def _programs():
     """
     yield
     jax.clear_caches()
+
+
+@pytest.fixture
+def use_kernels():
+    """Chooses kernels by their name until the test ends."""
+    yield kernels.use
+    kernels.use(config_files.default_config().kernels)
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,9 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     modules = tuple(f"{folder.replace('/', '.')}." for folder in folders)
     packages = tuple(f"transformer.{module}" for module in modules)
     entries = delete_entries(root / "transformer" / "registry.py", packages)
+    if "tuned" in entries:
+        run = root / "configs" / "_run.py"
+        run.write_text(run.read_text().replace('kernels = "tuned"', 'kernels = "plain"'))
     configs = delete_configs(root / "configs", entries)
     delete_importers(root, (*packages, *modules, *configs))  # tests/families is `families` to tests
     delete_sweeps(root, entries)

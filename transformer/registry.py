@@ -53,6 +53,13 @@ MIXERS = {
     "state_space": "transformer.families.mixers.state_space:StateSpace",
 }
 
+# {config.kernels: faster forms of some functions, see transformer/models/kernels.py}
+KERNELS = {
+    "plain": "transformer.models.kernels:PLAIN",
+    "tuned": "transformer.families.kernels.tuned:TUNED",
+    "cudnn": "transformer.families.kernels.cudnn:CUDNN",
+}
+
 # {config.task: a module, see transformer/tasks/__init__.py}; its keys are in configs/TASK.py
 TASKS = {
     "translation": "transformer.tasks.translation",

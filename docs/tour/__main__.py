@@ -9,6 +9,7 @@ import importlib
 from pathlib import Path
 
 from docs.tour import korean, picture
+from transformer.models import kernels
 
 STEPS = (
     *("tokens", "pieces", "bottleneck", "forgetting", "attention", "hard", "lookup", "scaling"),
@@ -26,6 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--picture", type=Path, help="the SVG file; without it one in runs/tour")
     options = parser.parse_args(arguments)
     file = options.picture or PICTURES[options.language] / f"{options.step}.svg"
+    kernels.use("tuned")
     step = importlib.import_module(f"docs.tour.{options.step}")
     chart, draw = step.show(), getattr(step, "draw", None)
     if options.language == "ko" and draw:

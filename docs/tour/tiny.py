@@ -161,7 +161,7 @@ def train(
     )
     adam = optimizer.make_optimizer(schedule, name="adam", clip_norm=1.0, arguments={"b2": 0.98})
     init = jax.jit(functools.partial(init_params, model, first))
-    state = init_state(init, adam, jax.random.key(0))
+    state = init_state(init(jax.random.key(0)), adam)
     step = functools.partial(
         update.train_step,
         loss=loss or functools.partial(losses.token_loss, model=model, **LOSS),

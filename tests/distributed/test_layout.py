@@ -137,7 +137,7 @@ def abstract():
 
     def initial(rng):
         init = lambda rng: large.init(rng, **rows["inputs"], train=False)["params"]
-        return init_state(init, ADAM, rng)
+        return init_state(init(rng), ADAM)
 
     shapes = jax.eval_shape(initial, jax.random.key(0))
 

@@ -83,12 +83,12 @@ def assert_devices_take_the_steps_of_one(config, task, strategy, mesh):
 
 
 def assert_first_state_is_that_of_one_program(model, strategy, mesh):
-    """To the bit, and sharded as the layout says, though many small programs make it."""
+    """To the bit, and sharded as the layout says, though many programs make it."""
     place = layout_of(strategy, math.prod(mesh), mesh)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     init = lambda key: model.init(key, **inputs, train=False)["params"]
     state = restore_or_init(init, ADAM, 3, None, place)
-    expected = jax.jit(functools.partial(init_state, init, ADAM))(jax.random.key(3))
+    expected = jax.jit(lambda key: init_state(init(key), ADAM))(jax.random.key(3))
     tiny.assert_same_bits(state, expected)
     shardings = layout.state_shardings(state, place)
     for array, sharding in zip(jax.tree.leaves(state), jax.tree.leaves(shardings), strict=True):

@@ -92,14 +92,19 @@ def adam(clip_norm=0.0, schedule=LEARNING_RATE, eps=1e-9):
 def first_state(layout, model, inputs, adam):
     """Of random parameters, where the step wants it."""
     initial = parameters(model, inputs)
-    state = init_state(lambda rng: initial, adam, None)
+    state = init_state(initial, adam)
     return jax.device_put(state, state_shardings(state, layout))
 
 
 def train_step(layout, state, model, adam, accumulate=1, schedule=LEARNING_RATE):
     """The compiled step: (state, placed batch) -> (state, metrics)."""
     blocks = layout.mesh.size  # one for one device, more for more
-    step = functools.partial(
+    return compile_step(update_of(model, adam, accumulate, schedule, blocks), layout, state)
+
+
+def update_of(model, adam, accumulate=1, schedule=LEARNING_RATE, blocks=1):
+    """The step, which is not compiled yet."""
+    return functools.partial(
         update.train_step,
         loss=functools.partial(losses.token_loss, model=model, blocks=blocks, **SMOOTHING),
         optimizer=adam,
@@ -107,7 +112,6 @@ def train_step(layout, state, model, adam, accumulate=1, schedule=LEARNING_RATE)
         seed=0,
         accumulate=accumulate,
     )
-    return compile_step(step, layout, state)
 
 
 def place(rows, layout):

@@ -1,7 +1,6 @@
 """Attention against the paper's formula written out in numpy."""
 
 import functools
-import importlib.util
 import math
 
 import jax
@@ -12,10 +11,8 @@ from helpers import tiny
 from helpers.layers import assert_glorot_uniform, randomised
 
 from configs import _layers
-from transformer.errors import UserError
-from transformer.models import attention, fused_attention, positions
+from transformer.models import attention, positions
 from transformer.models.layer_options import LayerOptions
-from transformer.tasks import losses
 
 D, H, K, C = 64, 4, 8, 16
 
@@ -105,101 +102,6 @@ def test_attention_is_the_papers_formula(arrays):
             expected[b] += naive_attention(q, k, v, mask[b]) @ p["output"]["kernel"][h]
     expected += p["output"]["bias"]
     np.testing.assert_allclose(got, expected, atol=2e-5)
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(jnp.float32, 1e-5), (jnp.bfloat16, 1e-2)])
-def test_the_fused_kernel_is_attention_but_for_queries_without_keys(arrays, dtype, tolerance):
-    """By XLA's form of the same function, because cuDNN's needs a GPU."""
-    _, _, mask = arrays
-    mask = mask.copy()
-    mask[1, 2] = False
-    seen = mask.any(axis=-1)[:, :, None, None]
-    random = np.random.default_rng(4)
-    q, k, v = (
-        jnp.asarray(random.standard_normal(shape), dtype)
-        for shape in ((2, 5, H, K), (2, H, K, 7), (2, H, 7, K))
-    )
-
-    def einsum(q, k, v):
-        scores = attention.Score("scaled_dot").apply({}, q, k)
-        return attention.attend(scores, mask, v, keep)[0]
-
-    def fused(q, k, v):
-        return fused_attention.fused(q, (k, v), mask, implementation="xla")
-
-    def gradients(function):
-        loss = lambda *arrays: jnp.square(jnp.where(seen, function(*arrays), 0)).sum()
-        return function(q, k, v) * seen, *tiny.jit(jax.grad(loss, argnums=(0, 1, 2)))(q, k, v)
-
-    for found, expected in zip(gradients(fused), gradients(einsum), strict=True):
-        expected = np.asarray(expected, np.float32)
-        np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"score": "additive"},
-        {"attention_dropout_rate": 0.1},
-        {"positions": "alibi"},
-        {"key_size": 12, "value_size": 12},
-        {"value_size": 16},
-    ],
-)
-def test_cudnn_is_refused_what_it_does_not_have(changes):
-    inputs = tiny.batch([tiny.pairs()[:2]], 8, 12)["inputs"]
-    fields = {"attention_kernel": "cudnn", "key_size": 8, "value_size": 8}
-    tiny.parameters(tiny.model(**fields), inputs)
-    with pytest.raises(UserError, match="attention_kernel='cudnn' needs score='scaled_dot', "):
-        tiny.parameters(tiny.model(**fields | changes), inputs)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "T", "S", "plugin", "found"),
-    [
-        (jnp.float32, 4, 6, "jax", "found float32, 4 queries, 6 keys and that plugin"),
-        (jnp.bfloat16, 5, 6, "jax", "found bfloat16, 5 queries, 6 keys"),
-        (jnp.bfloat16, 4, 7, "jax", "found bfloat16, 4 queries, 7 keys"),
-        (jnp.bfloat16, 4, 6, "no_module", "and no plugin"),
-    ],
-)
-def test_cudnn_needs_bfloat16_even_lengths_and_a_plugin(monkeypatch, dtype, T, S, plugin, found):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: find(plugin))
-    q, k, v = (jnp.zeros(shape, dtype) for shape in ((1, T, H, K), (1, H, K, S), (1, H, S, K)))
-    with pytest.raises(UserError, match=found):
-        fused_attention.by_cudnn(q, (k, v), jnp.ones((1, T, S), bool))
-
-
-@pytest.mark.parametrize(
-    "changes", [{}, {"positions": "rotary"}, {"mixer": "grouped_query(num_key_heads=1)"}]
-)
-def test_a_model_trains_by_the_kernel_as_by_the_einsum(monkeypatch, changes):
-    """By XLA's form of the kernel, and in float32. Without training weights are sown as ever."""
-    plain = functools.partial(fused_attention.fused, implementation="xla")
-    monkeypatch.setattr(fused_attention, "by_cudnn", plain)
-    batch = tiny.batch([tiny.pairs()[:2], tiny.pairs()[2:]], 8, 12)
-    fields = {"key_size": 8, "value_size": 8, **changes}
-    params = tiny.parameters(tiny.model(**fields), batch["inputs"])
-
-    def gradient(kernel):
-        model = tiny.model(**fields, attention_kernel=kernel)
-        options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", "blocks": 1}
-        loss = functools.partial(losses.token_loss, model=model, rng=jax.random.key(0), **options)
-        return tiny.jit(jax.value_and_grad(lambda p: loss(p, batch)["loss"]))(params)
-
-    for found, expected in zip(
-        *map(jax.tree.leaves, (gradient("cudnn"), gradient("einsum"))), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    model = tiny.model(**fields, attention_kernel="cudnn")
-    options = {"train": False, "mutable": "intermediates"}
-    _, sown = model.apply({"params": params}, **batch["inputs"], **options)
-    assert attention.stacked_weights(sown["intermediates"]).keys() == {
-        "encoder",
-        "decoder",
-        "cross",
-    }
 
 
 def test_attend_leaves_masked_values_out(arrays):

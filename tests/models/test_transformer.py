@@ -114,7 +114,7 @@ NEEDS |= {choice: {"key_size": 8, "value_size": 8} for choice in ("qkv", "identi
 CHOSEN = [
     {name: choice, **NEEDS.get(choice, {})}
     for name, choices in layer_options.RULES.items()
-    if isinstance(choices, tuple) and name != "attention_kernel"  # matters in training only
+    if isinstance(choices, tuple)
     for choice in choices[1:]
 ]
 # Each True or False of LayerOptions the other way round, but for what changes no value.

@@ -5,12 +5,10 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from helpers import tiny
 
 from transformer.distributed.layout import make_layout, state_shardings
-from transformer.training import update
 from transformer.training.update import micro_batches
 
 MODEL = tiny.model(num_layers=1)
@@ -102,26 +100,6 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
     tiny.assert_same_bits(state._replace(step=state.step - 1, skipped=state.skipped - 1), expected)
 
 
-def lowered(step, state):
-    return jax.jit(lambda state: step(state, batch(0))).lower(state).as_text()
-
-
-def test_accelerators_select_the_state_that_cpus_branch_to(monkeypatch):
-    step, start = stepper()
-    assert "stablehlo.case" in lowered(step, start())
-    expected, _ = step(start(), batch(0))
-    as_elsewhere = lambda *arguments, cpu, default: default(*arguments)
-    monkeypatch.setattr(jax.lax, "platform_dependent", as_elsewhere)
-    step, _ = stepper.__wrapped__()  # compiled anew
-    assert "stablehlo.case" not in lowered(step, start())
-    state, _ = step(start(), batch(0))
-    close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7)
-    jax.tree.map(close, state, expected)
-    expected = jax.tree.map(np.asarray, state)
-    state, _ = step(state, spoiled(batch(1)))
-    tiny.assert_same_bits(state._replace(step=state.step - 1, skipped=state.skipped - 1), expected)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS[1:], ids=str)
 def test_an_infinite_learning_rate_never_enters_the_params(strategy, num_devices):
@@ -136,13 +114,3 @@ def test_an_infinite_learning_rate_never_enters_the_params(strategy, num_devices
     assert not sums["finite"]
     assert int(sums["skipped"]) == 1
     tiny.assert_same_bits(after._replace(step=after.step - 1, skipped=after.skipped - 1), expected)
-
-
-def test_the_norm_under_pmap_is_that_of_all_elements():
-    """Of a scalar, a vector, a matrix and a kernel with heads."""
-    random = np.random.default_rng(5)
-    shapes = ((), (7,), (3, 5), (2, 3, 4))
-    tree = {str(shape): jnp.asarray(random.standard_normal(shape)) for shape in shapes}
-    expected = optax.tree.norm(tree)
-    assert float(update._norm(tree, "devices")) == pytest.approx(float(expected), rel=1e-6)
-    assert float(update._norm(tree, None)) == float(expected)

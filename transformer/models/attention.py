@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import dense, fused_attention, positions
+from transformer.models import dense, kernels, positions
 from transformer.models.layer_options import LayerOptions, head_sizes
 from transformer.models.scores import Score
 
@@ -73,7 +73,8 @@ def attend(
     weights_BHTS = jnp.where(mask_BHTS, jax.nn.softmax(scores_BHTS, axis=-1), 0.0)
     dropped_BHTS = dropout(weights_BHTS).astype(values_BHSC.dtype)
     # einsum("BHTS,BHSC->BHTC")
-    context_BHTC = dense.dot_general(dropped_BHTS, values_BHSC, (((3,), (2,)), ((0, 1), (0, 1))))
+    product = kernels.chosen().dot_general
+    context_BHTC = product(dropped_BHTS, values_BHSC, (((3,), (2,)), ((0, 1), (0, 1))))
     context_BTHC = context_BHTC.swapaxes(1, 2)
     if extra_context is not None:
         context_BTHC += extra_context(dropped_BHTS)
@@ -85,7 +86,7 @@ class MultiHeadAttention(nn.Module):
 
     `project` computes the keys and values, a call attends to them; decoding keeps them in between.
     The weights [B, H, T, S] are sown as 'attention' into 'intermediates', if these are mutable; in
-    training by cuDNN there are none.
+    training by a fused kernel there are none.
 
     With `options.shared_projections` queries and keys are one projection ('qk'), or values, too
     ('qkv'); with 'identity' all three are the input itself, D / H channels a head. To see what the
@@ -111,13 +112,13 @@ class MultiHeadAttention(nn.Module):
         if options.positions == "shaw":
             R = 2 * options.max_distance + 1
             # A table a head, as in the paper's base model (4.1); its section 3.3 shares one.
-            normal = nn.initializers.normal
+            normal = dense.normal
             self.distance_keys = self.param("distance_keys", normal(K**-0.5), (H, K, R))
             self.distance_values = self.param("distance_values", normal(C**-0.5), (H, R, C))
         elif options.positions == "t5":
             # Departure from T5, whose layers share the first one's table.
             shape = H, positions.T5_BUCKETS
-            self.distance_bias = self.param("distance_bias", nn.initializers.normal(0.02), shape)
+            self.distance_bias = self.param("distance_bias", dense.normal(0.02), shape)
 
     def project(self, memory_BSD: Array, positions_BS: Array | None = None) -> KeysValues:
         """Projects a memory [B, S, D] to keys_BHKS and values_BHSC.
@@ -142,8 +143,9 @@ class MultiHeadAttention(nn.Module):
     ) -> Array:
         """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
         q_BTHK = self.project_queries(queries_BTD, view.query_positions_BT)
-        if self.options.attention_kernel == "cudnn" and train:
-            context_BTHC = fused_attention.by_cudnn(q_BTHK, keys_values, view.mask_BTS)
+        fused_attention = kernels.chosen().fused_attention(self.options)
+        if fused_attention and train:
+            context_BTHC = fused_attention(q_BTHK, keys_values, view.mask_BTS)
         else:
             context_BTHC, weights_BHTS = self.attend(q_BTHK, keys_values, view, train=train)
             self.sow("intermediates", "attention", weights_BHTS)

@@ -22,7 +22,6 @@ ACTIVATIONS = {
 }
 DTYPES = ("float32", "bfloat16")
 RULES = {
-    "attention_kernel": ("einsum", "cudnn"),
     "score": SCORES,
     "shared_projections": ("", "qk", "qkv", "identity"),
     "positions": positions.KINDS,
@@ -52,7 +51,6 @@ class LayerOptions:
     key_size: int  # of one head; 0: d_model / num_heads
     value_size: int  # likewise
     mixer: str  # of each layer: 'attention' (the paper's), or a pattern of mixers.py
-    attention_kernel: str  # 'einsum', or in training 'cudnn': see attention.py
     score: str  # 'scaled_dot' (the paper's), or another of scores.SCORES
     shared_projections: str  # '' (the paper's), 'qk', 'qkv' or 'identity': see attention.py
     norm: str  # 'post' (the paper's) or 'pre'
@@ -92,17 +90,6 @@ def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
         )
     key_size, value_size = head_sizes(options)
     positions.check(options.positions, options.score, key_size, options.max_distance)
-    if options.attention_kernel == "cudnn" and not (
-        (options.score, options.attention_dropout_rate) == ("scaled_dot", 0)
-        and options.positions not in ("shaw", "alibi", "t5")
-        and key_size == value_size <= 128
-        and key_size % 8 == 0
-    ):
-        raise UserError(
-            "config.model.attention_kernel='cudnn' needs score='scaled_dot', heads of one size (8, "
-            "16, ... 128), attention_dropout_rate=0 and no positions 'shaw', 'alibi' or 't5': set "
-            "it to 'einsum'"
-        )
     if options.concatenated_positions and not positions.is_of_input(options.positions):
         raise UserError(
             f"config.model.concatenated_positions=True: positions={options.positions!r} has no "

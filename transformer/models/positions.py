@@ -79,7 +79,7 @@ class PositionEncoding(nn.Module):
         if not is_of_input(self.kind):
             return x_BTD
         if self.kind == "learned":
-            normal = nn.initializers.normal(D**-0.5)
+            normal = dense.normal(D**-0.5)
             table_PD = self.param("embedding", normal, (self.max_positions, D))
             # Padding may have positions beyond the learned ones.
             p_BTD = jnp.take(table_PD, jnp.minimum(positions_BT, self.max_positions - 1), axis=0)

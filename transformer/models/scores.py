@@ -4,6 +4,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer.models import dense
+
 Array = jax.Array
 SCORES = ("scaled_dot", "dot", "general", "additive", "cosine")
 
@@ -28,7 +30,7 @@ class Score(nn.Module):
         """Returns scores_BHTS."""
         (H, K), dtype = q_BTHK.shape[-2:], q_BTHK.dtype
         if self.kind == "additive":
-            v_HK = self.param("v", nn.initializers.normal(K**-0.5), (H, K)).astype(dtype)
+            v_HK = self.param("v", dense.normal(K**-0.5), (H, K)).astype(dtype)
             # Broadcast: [B, H, T, 1, K] + [B, H, 1, S, K], every query with every key.
             sums_BHTSK = q_BTHK.swapaxes(1, 2)[:, :, :, None] + k_BHKS.swapaxes(2, 3)[:, :, None]
             return jnp.einsum("BHTSK,HK->BHTS", jnp.tanh(sums_BHTSK), v_HK).astype(jnp.float32)
@@ -43,7 +45,7 @@ class Score(nn.Module):
             g_H1 = self.param("g", nn.initializers.constant(K**0.5), (H, 1)).astype(dtype)
             q_BTHK = g_H1 * _unit(q_BTHK, axis=-1)
             k_BHKS = _unit(k_BHKS, axis=-2)
-        # Not dense.dot_general, which rounds to the inputs' type: the softmax takes float32 scores.
+        # Not rounded to the inputs' type, as the kernels' product is: the softmax takes float32.
         return jnp.einsum("BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32)
 
 

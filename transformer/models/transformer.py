@@ -61,7 +61,7 @@ class Transformer(nn.Module):
         # Embeddings. The paper shares one matrix (3.4) and does not give its initial values. A
         # lookup is multiplied by sqrt(d_model), so N(0, 1/d_model) gives an input of variance 1.
         D = self.options.d_model
-        normal = nn.initializers.normal(D**-0.5)
+        normal = dense.normal(D**-0.5)
         embedding_table = functools.partial(nn.Embed, features=D, embedding_init=normal)
         self.target_embedding = embedding_table(num_embeddings=self.target_vocab_size)
         self.source_embedding = self.output_embedding = self.target_embedding

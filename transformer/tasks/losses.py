@@ -14,9 +14,8 @@ import jax.numpy as jnp
 from flax.traverse_util import flatten_dict
 
 from transformer.errors import UserError, check_values
-from transformer.models import dense
+from transformer.models import dense, kernels
 from transformer.models.ensemble import Ensemble
-from transformer.tasks.class_sums import over_classes
 
 Array = jax.Array
 Tree = Any
@@ -160,7 +159,8 @@ def cross_entropy(
     off = label_smoothing / {"all_classes": V, "wrong_classes": V - 1}[smoothed_over]
     on = 1.0 - (V - 1) * off
 
-    log_normaliser_BT, gold_BT, sum_BT, highest_BT = over_classes(logits_BTV, targets_BT)
+    sums_over_classes = kernels.chosen().class_sums(logits_BTV, targets_BT)
+    log_normaliser_BT, gold_BT, sum_BT, highest_BT = sums_over_classes
     # The sum over V of target * logits, without a dense target [B, T, V]: the target is `off` for
     # every class, plus on - off for the gold class.
     expected_BT = (on - off) * gold_BT + off * sum_BT
@@ -178,7 +178,7 @@ def cross_entropy(
 
 def token_nats(logits_BTV: Array, targets_BT: Array) -> Array:
     """Returns the negative log likelihood of each target, [B, T] in float32."""
-    log_normaliser_BT, gold_BT, *_ = over_classes(logits_BTV, targets_BT)
+    log_normaliser_BT, gold_BT, *_ = kernels.chosen().class_sums(logits_BTV, targets_BT)
     return log_normaliser_BT - gold_BT
 
 

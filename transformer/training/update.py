@@ -10,6 +10,7 @@ import optax
 from ml_collections import ConfigDict
 
 from transformer.distributed.parallel_step import random_per_device, sum_over_devices
+from transformer.models import kernels
 from transformer.training import optimizer as optimizers
 from transformer.training.state import TrainState
 
@@ -62,7 +63,7 @@ def train_step(
     rng = random_per_device(rng, axis)
     gradients, sums = _summed_gradient(loss, state.params, micro_batches(batch, accumulate), rng)
     gradients, sums = sum_over_devices((gradients, sums), axis)
-    norm = _norm(_divided(gradients, sums["weight"]), axis)
+    norm = kernels.chosen().norm(_divided(gradients, sums["weight"]), axis)
     learning_rate = schedule(state.step + 1 - state.skipped)  # skipped updates do not count
     # A non-finite update is skipped: params, optimizer state and its count of updates stay, while
     # the step advances to the next batch. The new params are not looked at: that is one more pass
@@ -90,7 +91,6 @@ def _updated_if(
 ) -> tuple[Tree, Tree]:
     """Returns params and optimizer state: updated by gradients / weight, or unchanged."""
 
-    @jax.jit  # traced once, for both platforms below
     def update(gradients: Tree, weight: jax.Array, state: TrainState) -> tuple[Tree, Tree]:
         # Divided again, not taken from the norm: the quotients need not all be in memory at once.
         gradients = _divided(gradients, weight)
@@ -100,30 +100,7 @@ def _updated_if(
     def keep(gradients: Tree, weight: jax.Array, state: TrainState) -> tuple[Tree, Tree]:
         return state.params, state.opt_state
 
-    def select(*arguments: Tree) -> tuple[Tree, Tree]:
-        choose = lambda new, old: jnp.where(finite, new, old)
-        return jax.tree.map(choose, update(*arguments), keep(*arguments))
-
-    # A branch on CPUs: with `where`, XLA computes Adam's moments twice, for themselves and for the
-    # params, from copies of the old ones, and a step of base takes 1.05 times as long. On TPUs the
-    # branch is the slower one, by as much, as their compiler estimates. GPUs were not measured.
-    return jax.lax.platform_dependent(
-        gradients,
-        weight,
-        state,
-        cpu=functools.partial(jax.lax.cond, finite, update, keep),
-        default=select,
-    )
-
-
-def _norm(tree: Tree, axis: str | None) -> jax.Array:
-    """Returns the square root of the sum of all squares."""
-    if axis is None:  # sharded arrays would be moved, if they were concatenated
-        return optax.tree.norm(tree)
-    squares = [jnp.square(x) for x in jax.tree.leaves(tree)]
-    rows = [x.sum(axis=-1).ravel() if x.ndim > 1 else x.ravel() for x in squares]
-    # Without a barrier XLA sums each array by itself: 180 of base's kernels on a GPU.
-    return jnp.sqrt(jax.lax.optimization_barrier(jnp.concatenate(rows)).sum())
+    return kernels.chosen().cond(finite, update, keep, gradients, weight, state)
 
 
 def _divided(gradients: Tree, weight: jax.Array) -> Tree:

@@ -35,7 +35,6 @@ PARAMETERS = ("task", "architecture", "model.", "vocabulary.")
 NOT_PARAMETERS = (
     "model.dtype",
     "model.remat",
-    "model.attention_kernel",
     "model.dropout_rate",
     "model.attention_dropout_rate",
     "model.activation_dropout_rate",

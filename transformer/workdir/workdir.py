@@ -26,6 +26,7 @@ FREE = (
     "parallel.",
     "evaluate.",
     "compilation_cache",
+    "kernels",
     # The texts themselves have a fingerprint, which may not change.
     "data.data_dir",
     "data.directory",

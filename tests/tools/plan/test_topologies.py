@@ -40,18 +40,18 @@ def test_a_slice_that_does_not_exist_is_refused():
 
 
 @pytest.mark.slow
-def test_attention_by_cudnn_moves_less():
+def test_attention_by_cudnn_moves_less(use_kernels):
     """No scores are written: 24 rows of 128 in 2 heads of 64, in three attentions."""
     devices("h100:1")
     changes = {"data__row_length": 128, "data__batch_tokens": 24 * 128, "model__num_heads": 2}
     changes |= {"model__dtype": "bfloat16", "plan__topology": "h100:1", "plan__num_devices": 0}
+    moved = {}
     with mock.patch.dict(os.environ):
-        moved = {
-            kernel: planned(**changes, model__attention_kernel=kernel)["program"]["bytes_moved"]
-            for kernel in ("einsum", "cudnn")
-        }
+        for name in ("tuned", "cudnn"):
+            use_kernels(name)
+            moved[name] = planned(**changes)["program"]["bytes_moved"]
     scores = 24 * 2 * 128 * 128 * 4  # bytes, in float32
-    assert moved["einsum"] - moved["cudnn"] > 3 * 4 * scores
+    assert moved["tuned"] - moved["cudnn"] > 3 * 4 * scores
 
 
 @pytest.mark.slow

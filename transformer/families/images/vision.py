@@ -53,7 +53,7 @@ class VisionTransformer(nn.Module):
         self._check()
         D = self.options.d_model
         self.patches = self._stem()
-        normal = nn.initializers.normal(0.02)
+        normal = dense.normal(0.02)
         if self.options.positions == "learned":
             grid = (self.position_grid, self.position_grid)
             self.grid_HWD = self.param("position_grid", normal, (*grid, D))

@@ -35,7 +35,7 @@ class LanguageModel(nn.Module):
         sublayers = stack.sublayers(self.options, self.dtype, causal=True)
         self.decoder = stack.Stack(options=self.options, sublayers=sublayers)
         D = self.options.d_model
-        normal = nn.initializers.normal(D**-0.5)
+        normal = dense.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
         if not self.tied_embeddings:
             self.output_embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from transformer.errors import check_values
 from transformer.families.mixers import chunked_scan
-from transformer.models import dense
+from transformer.models import dense, kernels
 from transformer.models.attention import View
 from transformer.models.cache import PerBeam, Queries
 from transformer.models.layer_options import LayerOptions
@@ -100,10 +100,12 @@ def read_positions(
     quarter slower on CPUs, and with rows on several devices an all-reduce a position.
     """
 
+    product = kernels.chosen().dot_general
+
     def read(carry: tuple[Array, Array], now: tuple[Array, Array]) -> tuple:
         x_BF, starts_B = now
         c_BE, h_BE = (jnp.where(starts_B[:, None], 0, state) for state in carry)
-        h_BF = dense.dot_general(h_BE.astype(x_BF.dtype), recurrent_EF, (((1,), (0,)), ((), ())))
+        h_BF = product(h_BE.astype(x_BF.dtype), recurrent_EF, (((1,), (0,)), ((), ())))
         i, f, o, g = jnp.split((x_BF + h_BF).astype(jnp.float32), 4, axis=-1)
         c_BE = nn.sigmoid(f + forget_bias) * c_BE + nn.sigmoid(i) * jnp.tanh(g)
         h_BE = nn.sigmoid(o) * jnp.tanh(c_BE)

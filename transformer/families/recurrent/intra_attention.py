@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.families.recurrent import cells
-from transformer.models import fields
+from transformer.models import dense, fields
 from transformer.models.attention import attend
 
 Array = jax.Array
@@ -39,7 +39,7 @@ class IntraAttention(nn.Module):
         """Returns logits [B, V]; ids and segments (0 on padding) are int [B, S]."""
         fields.check(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
-        x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))
+        x_BSD = dropout(dense.embed(self.vocab_size, self.d_model, name="embedding")(ids))
         # One step a position: axis 1 is S, both of the input [B, S, D] and of the outputs.
         steps = nn.scan(
             Step,
@@ -95,9 +95,7 @@ class Step(nn.Module):
         project = lambda name: nn.Dense(self.attention_size, use_bias=False, name=name)
         # Equations 4 to 6: a = v . tanh(W_h h + W_x x + W_h~ h~), softmax, sums of both tapes.
         query_BA = project("input")(x_BD) + project("attended")(attended_BC)
-        v_A = self.param(
-            "v", nn.initializers.normal(self.attention_size**-0.5), query_BA.shape[-1:]
-        )
+        v_A = self.param("v", dense.normal(self.attention_size**-0.5), query_BA.shape[-1:])
         scores_BS = jnp.tanh(keys_BSA + query_BA[:, None]) @ v_A
         # Strictly causal: t = 2 sees positions 0 and 1; from t on the tapes are still zero.
         before_BTS = (jnp.arange(keys_BSA.shape[1]) < t)[None, None]

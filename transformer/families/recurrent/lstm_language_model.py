@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from transformer.families.recurrent.cells import Cell
 from transformer.families.recurrent.intra_attention import Step
-from transformer.models import fields
+from transformer.models import dense, fields
 from transformer.models.cache import take_parents
 
 Array = jax.Array
@@ -35,7 +35,7 @@ class LstmLanguageModel(nn.Module):
 
     def setup(self) -> None:
         fields.check(self, RULES)
-        self.embedding = nn.Embed(self.vocab_size, self.d_model)
+        self.embedding = dense.embed(self.vocab_size, self.d_model)
         # One step a position: axis 1 is T, both of the input [B, T, D] and of the outputs.
         axes = {"in_axes": 1, "out_axes": 1}
         scan = {"variable_broadcast": "params", "split_rngs": {"params": False}, **axes}

@@ -83,7 +83,10 @@ class Recurrent(nn.Module):
                 )
         fields.check_shared_vocabulary(self, otherwise="give 'none'")
         D, tied = self.d_model, self.tied_embeddings == "all"
-        source, table = nn.Embed(self.source_vocab_size, D), nn.Embed(self.target_vocab_size, D)
+        source, table = (
+            dense.embed(self.source_vocab_size, D),
+            dense.embed(self.target_vocab_size, D),
+        )
         self.source_embedding = source
         self.target_embedding = source if tied else table
         self.output_embedding = source if tied else table.copy()

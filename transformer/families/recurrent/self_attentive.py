@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from transformer.families.recurrent import intra_attention
 from transformer.families.recurrent.cells import Cell
-from transformer.models import fields
+from transformer.models import dense, fields
 from transformer.models.attention import attend
 
 Array = jax.Array
@@ -42,7 +42,7 @@ class SelfAttentive(nn.Module):
         """Returns logits [B, V]; ids and segments (0 on padding) are int [B, S]."""
         fields.check(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
-        x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))
+        x_BSD = dropout(dense.embed(self.vocab_size, self.d_model, name="embedding")(ids))
         direction = lambda: nn.RNN(Cell("lstm", self.state_size, self.forget_bias))
         recurrent = nn.Bidirectional(direction(), direction(), name="recurrent")
         real_BS = segments > 0

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import fields
+from transformer.models import dense, fields
 from transformer.models.attention import attend, same_segment
 from transformer.models.positions import distance_rows
 
@@ -47,10 +47,10 @@ class Decomposable(nn.Module):
         """
         fields.check(self, RULES)
         network = lambda name: FeedForward(self.d_ff, self.dropout_rate, not train, name=name)
-        x_BSD = nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids)
+        x_BSD = dense.embed(self.vocab_size, self.d_model, name="embedding")(ids)
         if self.intra_attention:
             # Equations 7 and 8: within a text, with a bias for each distance.
-            init, R = nn.initializers.normal(0.02), 2 * self.max_distance + 1
+            init, R = dense.normal(0.02), 2 * self.max_distance + 1
             bias_R = self.param("distance_bias", init, (R,))
             bias_BTS = bias_R[distance_rows(positions, positions, self.max_distance)]
             own_BTS = same_segment(segments, segments)

@@ -32,7 +32,7 @@ class TextEncoder(nn.Module):
     def setup(self) -> None:
         stack.check(self, layer_options.TEXT_RULES)
         D = self.options.d_model
-        normal = nn.initializers.normal(D**-0.5)
+        normal = dense.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
         self.add_positions = PositionEncoding(
             self.options.positions, self.max_positions, self.options.concatenated_positions

@@ -8,6 +8,7 @@ from ml_collections import ConfigDict
 
 from transformer import registry
 from transformer.errors import UserError, did_you_mean
+from transformer.models import kernels
 from transformer.modes import command_line, overrides
 from transformer.runtime import paths
 
@@ -39,6 +40,7 @@ def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> "Mode
     folder, arguments = paths.path(str(workdir)), as_arguments(changes)
     config = command_line.trained_config(folder, arguments)
     config = overrides.override(config, arguments)
+    kernels.use(config.kernels)
     if config.task not in KINDS:
         raise UserError(
             f"{folder} was trained on the task {config.task!r}: expected one of {', '.join(KINDS)}"

@@ -8,6 +8,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
+from transformer.models import kernels
 from transformer.modes import train as mode
 from transformer.runtime import paths
 
@@ -27,6 +28,7 @@ def train(
     """
     if not isinstance(config, ConfigDict):
         raise UserError(f"expected a config, as of transformer.config, found {config!r:.80}")
+    kernels.use(config.kernels)
     signals = lambda: contextlib.nullcontext(should_stop)
     _, result = mode.run(config, paths.path(str(workdir)), signals, on_log)
     return result

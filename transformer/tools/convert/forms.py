@@ -36,7 +36,6 @@ ANY = {
     "activation_dropout_rate",
     "dtype",
     "remat",
-    "attention_kernel",
 }
 # Fields that no program can represent with another value than the paper's.
 PAPER = {

@@ -144,7 +144,7 @@ def compiled(
     """Returns the abstract state, and the compiled step: the same program as in training."""
     optimizer, step_function = make_step(config, task_module.loss(config, model))
     init = functools.partial(init_params, model, task_module.example(config, 1))
-    shapes = jax.eval_shape(lambda: init_state(init, optimizer, jax.random.key(0)))
+    shapes = jax.eval_shape(lambda: init_state(init(jax.random.key(0)), optimizer))
     state = to_restore(shapes, layout)
     compiled_step = compile_step(step_function, layout, state).lower(state, batch).compile()
     return state, compiled_step

@@ -1,0 +1,77 @@
+"""config.kernels='cudnn': 'tuned', and in training attention by one kernel of NVIDIA GPUs.
+
+It takes the same arrays as the einsums of models/attention.py, and returns no weights.
+"""
+
+import functools
+import importlib.util
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from transformer.errors import UserError
+from transformer.families.kernels.tuned import TUNED
+from transformer.models.layer_options import LayerOptions, head_sizes
+
+Array = jax.Array
+
+
+def fused_attention(options: LayerOptions) -> Callable[..., Array]:
+    """Returns `by_cudnn`; UserError for a layer's options that the kernel does not have."""
+    key_size, value_size = head_sizes(options)
+    if not (
+        (options.score, options.attention_dropout_rate) == ("scaled_dot", 0)
+        and options.positions not in ("shaw", "alibi", "t5")
+        and key_size == value_size <= 128
+        and key_size % 8 == 0
+    ):
+        raise UserError(
+            "config.kernels='cudnn' needs config.model.score='scaled_dot', heads of one size (8, "
+            "16, ... 128), attention_dropout_rate=0 and no positions 'shaw', 'alibi' or 't5': set "
+            "it to 'tuned'"
+        )
+    return by_cudnn
+
+
+def by_cudnn(q_BTHK: Array, keys_values: tuple[Array, Array], mask_BTS: Array) -> Array:
+    """Returns context_BTHC by cuDNN's kernel; where a GPU's plugin runs on a CPU, by XLA's form.
+
+    UserError without such a plugin, because JAX traces the kernel for every device.
+    """
+    T, S, dtype = q_BTHK.shape[1], keys_values[1].shape[2], q_BTHK.dtype
+    installed = any(map(importlib.util.find_spec, ("jax_cuda13_plugin", "jax_cuda12_plugin")))
+    if dtype != jnp.bfloat16 or T % 2 or S % 2 or not installed:
+        raise UserError(
+            "config.kernels='cudnn' needs config.model.dtype='bfloat16', an even number of "
+            f"positions and jax[cuda13], found {dtype}, {T} queries, {S} keys and "
+            f"{'that' if installed else 'no'} plugin: set it to 'tuned'"
+        )
+    return jax.lax.platform_dependent(
+        q_BTHK,
+        keys_values,
+        mask_BTS,
+        cuda=functools.partial(fused, implementation="cudnn"),
+        default=functools.partial(fused, implementation="xla"),
+    )
+
+
+def fused(
+    q_BTHK: Array, keys_values: tuple[Array, Array], mask_BTS: Array, implementation: str
+) -> Array:
+    """Returns context_BTHC of scaled dot products, by jax.nn.dot_product_attention.
+
+    'cudnn' is one kernel, which writes no scores to memory. A query that may see no key gets the
+    mean of all values: such positions are padding, which nothing reads.
+    """
+    k_BHKS, v_BHSC = keys_values
+    # XLA leaves out these transpositions, with those of `project`.
+    k_BSHK, v_BSHC = k_BHKS.transpose(0, 3, 1, 2), v_BHSC.swapaxes(1, 2)
+    (B, T), S = q_BTHK.shape[:2], k_BSHK.shape[1]
+    mask_BHTS = jnp.broadcast_to(mask_BTS, (B, T, S))[:, None]  # [B, 1, S] is one for all queries
+    return jax.nn.dot_product_attention(
+        q_BTHK, k_BSHK, v_BSHC, mask=mask_BHTS, implementation=implementation
+    )
+
+
+CUDNN = TUNED._replace(fused_attention=fused_attention)

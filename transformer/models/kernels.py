@@ -1,0 +1,74 @@
+"""What has faster forms for some platforms: here in its plain form, the chosen one by `chosen`.
+
+`config.kernels` is a name in registry.KERNELS. Plain forms say what is computed, and work anywhere;
+others are in families/kernels, with their measurements.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from transformer import registry
+from transformer.errors import UserError
+
+Array = jax.Array
+Tree = Any
+
+
+class Kernels(NamedTuple):
+    """Functions that another set of kernels may compute in its own way."""
+
+    dot_general: Callable  # of linear maps and attention: that of jax.lax, in the type of x
+    logits: Callable[[Array, Array, jnp.dtype], Array]  # (x_BTD, matrix_VD, dtype) -> logits_BTV
+    # (logits_BTV, targets_BT) -> log normaliser, gold logit, sum, maximum: [B, T] in float32
+    class_sums: Callable[[Array, Array], tuple[Array, Array, Array, Array]]
+    # (LayerOptions) -> None, or what takes the place of `attend` in training, without weights:
+    # (q_BTHK, (keys_BHKS, values_BHSC), mask_BTS) -> context_BTHC. UserError for options that it
+    # does not have.
+    fused_attention: Callable[[Any], Callable | None]
+    cond: Callable  # that of jax.lax
+    # (tree, axis) -> global norm; axis as in `train_step`: with None arrays may be sharded
+    norm: Callable[[Tree, str | None], Array]
+
+
+def logits(x_BTD: Array, matrix_VD: Array, dtype: jnp.dtype) -> Array:
+    """Returns the logits in `dtype`."""
+    return jnp.einsum("BTD,VD->BTV", x_BTD, matrix_VD, preferred_element_type=dtype)
+
+
+def class_sums(logits_BTV: Array, targets_BT: Array) -> tuple[Array, Array, Array, Array]:
+    """Returns log normaliser, gold logit, sum and maximum over the classes."""
+    logits_BTV = logits_BTV.astype(jnp.float32)
+    # Index computation: gold_BT[b, t] = logits_BTV[b, t, targets_BT[b, t]].
+    gold_BT = jnp.take_along_axis(logits_BTV, targets_BT[..., None], axis=-1)[..., 0]
+    log_normaliser_BT = jax.nn.logsumexp(logits_BTV, axis=-1)
+    return log_normaliser_BT, gold_BT, logits_BTV.sum(axis=-1), logits_BTV.max(axis=-1)
+
+
+PLAIN = Kernels(
+    dot_general=jax.lax.dot_general,
+    logits=logits,
+    class_sums=class_sums,
+    fused_attention=lambda options: None,
+    cond=jax.lax.cond,
+    norm=lambda tree, axis: optax.tree.norm(tree),
+)
+
+# Part of the key of JAX's caches: a function that was traced with other kernels is traced again.
+_name = jax.make_user_context("plain")
+
+
+def use(name: str) -> None:
+    """Chooses the kernels of all that this process traces from now on; UserError for no name."""
+    if name not in registry.KERNELS:
+        known = ", ".join(registry.KERNELS)
+        raise UserError(f"config.kernels must be one of {known}, found {name!r}")
+    _name.set_global(name)
+
+
+def chosen() -> Kernels:
+    """Returns the kernels of the last `use`, at first the plain ones."""
+    return registry.load(registry.KERNELS[_name.value])
