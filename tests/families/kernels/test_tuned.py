@@ -21,7 +21,7 @@ def as_elsewhere(monkeypatch):
 def test_accelerators_have_the_sums_and_gradients_of_cpus():
     """In one pass, by a mask: the same, and NaN, too, for a target that is no class."""
     random, V = np.random.default_rng(1), 7
-    logits = (15 * random.standard_normal((3, 12, V)) + 100).astype(np.float32)
+    logits = jnp.asarray(15 * random.standard_normal((3, 12, V)) + 100, jnp.float32)
     targets = random.integers(0, V, (3, 12))
 
     def gradients(function):
