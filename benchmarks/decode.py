@@ -33,6 +33,7 @@ from transformer.data.tokenizer import END
 from transformer.decoding import compiled
 from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
+from transformer.models import kernels
 from transformer.runtime import compilation_cache, startup
 from transformer.tasks import translation
 from transformer.tasks.task import init_params
@@ -103,7 +104,9 @@ def turn(arguments: argparse.Namespace) -> None:
     kind, *of_engine = arguments.engine.split("-")
     if kind == "this":
         startup.schedule_for_memory()  # as launch.py
-        compilation_cache.set_compilation_cache(wmt_base.get_config().compilation_cache)
+        config = wmt_base.get_config()
+        compilation_cache.set_compilation_cache(config.compilation_cache)
+        kernels.use(config.kernels)
         run, count, unit = ours(arguments, of_engine[0])
     else:
         run, count, unit = theirs(arguments, *of_engine)

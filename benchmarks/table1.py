@@ -147,9 +147,11 @@ def language_model(kind: Kind) -> tuple[Any, Any]:
     import dataclasses
 
     from transformer.families.language_model.language_model import LanguageModel
+    from transformer.models import kernels
     from transformer.workdir import config_files
 
     config = config_files.load_config("configs/shakespeare.py")
+    kernels.use(config.kernels)  # as launch.py
     options = dataclasses.replace(options_of(kind, WIDTH), dropout_rate=0.0)
     fields = {"vocab_size": 256, "max_positions": 0, "tied_embeddings": True, "dtype": "float32"}
     config.loss.blocks = 1
