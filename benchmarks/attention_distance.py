@@ -18,7 +18,7 @@ from transformer.families.images import image_classification, images
 from transformer.tasks import attention_weights, splits, trained
 from transformer.tools.pages import charts
 from transformer.tools.report import image_attention
-from transformer.workdir.run_config import read_config
+from transformer.workdir.saved_config import read_config
 
 IMAGES = 500
 

@@ -60,7 +60,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from configs import _layers
+from configs import _keys, _layers
 from transformer.models import stack
 from transformer.models.attention import View
 from transformer.models.layer_options import LayerOptions
@@ -76,7 +76,7 @@ KINDS = {
 MOMENTUM = 0.9  # a batch's share of the running averages is a tenth, as in PyTorch
 LENGTH, TEST_BATCHES = 64, 32  # characters of a row; how many batches are scored
 OPTIONS = {
-    **_layers.get_config().to_dict(),
+    **_keys.make(_layers.KEYS).model.to_dict(),
     **{"d_model": 64, "d_ff": 256, "num_heads": 4, "num_layers": 3},
     **{"dropout_rate": 0.0, "positions": "none"},
 }

@@ -38,7 +38,7 @@ from transformer.runtime import compilation_cache, startup
 from transformer.tasks import translation
 from transformer.tasks.task import init_params
 from transformer.tools.convert import ctranslate2_write
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 
 SOURCE, TARGET = 25, 30
 CORES = len(os.sched_getaffinity(0))
@@ -122,7 +122,7 @@ def turn(arguments: argparse.Namespace) -> None:
 def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]:
     """A function that decodes once, how much it decodes, and of what."""
     if arguments.file:
-        config = run_config.read_with_defaults(arguments.workdir)
+        config = saved_config.read_with_defaults(arguments.workdir)
         config.model.dtype = dtype
         config.decode.length_penalty = "power"  # the only one that CTranslate2 has
         run = translation.load(config, arguments.workdir)
@@ -154,7 +154,9 @@ def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Cal
     )
     translate = functools.partial(engine.translate_batch, beam_size=4, length_penalty=0.6)
     if arguments.file:
-        run = translation.load(run_config.read_with_defaults(arguments.workdir), arguments.workdir)
+        run = translation.load(
+            saved_config.read_with_defaults(arguments.workdir), arguments.workdir
+        )
         source, target = run.vocabulary
         text = lines(arguments)
 
@@ -198,7 +200,9 @@ def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
 def convert(arguments: argparse.Namespace) -> None:
     """Writes the model for CTranslate2."""
     if arguments.file:
-        run = translation.load(run_config.read_with_defaults(arguments.workdir), arguments.workdir)
+        run = translation.load(
+            saved_config.read_with_defaults(arguments.workdir), arguments.workdir
+        )
         pieces = run.vocabulary.source.pieces(range(len(run.vocabulary.source)))
         save(arguments.folder, run.model, run.params, pieces)
         return

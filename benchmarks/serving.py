@@ -30,8 +30,8 @@ from benchmarks import decode
 from transformer.decoding.translator import Hypothesis
 from transformer.runtime import compilation_cache, startup
 from transformer.tasks import translation
-from transformer.tools.serve import application, serve_keys, served
-from transformer.workdir import run_config
+from transformer.tools.serve import application, served
+from transformer.workdir import key_tables, saved_config
 
 CLIENTS = (1, 8, 64)
 ENGINES = ("this", "this, one by one", "CTranslate2", "CTranslate2, one by one")
@@ -118,10 +118,10 @@ def ask(connection: http.client.HTTPConnection, line: str) -> tuple[float, str]:
 def serve(arguments: argparse.Namespace) -> None:
     """Runs the server of one engine until it is terminated."""
     startup.schedule_for_memory()  # as launch.py
-    config = run_config.read_with_defaults(arguments.workdir)
+    config = saved_config.read_with_defaults(arguments.workdir)
     compilation_cache.set_compilation_cache(config.compilation_cache)
     config.decode.length_penalty = "power"  # the only one that CTranslate2 has
-    options = serve_keys.keys().serve
+    options = key_tables.set_mode_keys(ConfigDict(), "serve").serve
     if arguments.engine.endswith("one by one"):
         options.update(batch_lines=1, batch_wait=0.0)
     if arguments.engine.startswith("this"):
@@ -134,7 +134,7 @@ def serve(arguments: argparse.Namespace) -> None:
 
 def theirs(arguments: argparse.Namespace, decode: ConfigDict) -> served.Served:
     """CTranslate2's model."""
-    run = translation.load(run_config.read_with_defaults(arguments.workdir), arguments.workdir)
+    run = translation.load(saved_config.read_with_defaults(arguments.workdir), arguments.workdir)
     source, target = run.vocabulary
     engine = ctranslate2.Translator(
         str(arguments.folder), device="cpu", inter_threads=CORES, intra_threads=1

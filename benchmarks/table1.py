@@ -105,10 +105,10 @@ def median_ms(run: Callable[[], object], arguments: argparse.Namespace) -> float
 
 def options_of(kind: Kind, d: int) -> Any:
     """Returns the LayerOptions of a width: heads of 64, or one that is narrower."""
-    from configs import _layers
+    from configs import _keys, _layers
     from transformer.models.layer_options import LayerOptions
 
-    keys = _layers.get_config()
+    keys = _keys.make(_layers.KEYS).model
     keys.update(d_model=d, d_ff=4 * d, num_heads=max(1, d // HEAD), num_layers=2, mixer=kind.mixer)
     del keys["dtype"]
     return LayerOptions(**keys)

@@ -15,43 +15,56 @@ minutes.
 
 from ml_collections import ConfigDict
 
-from configs import _layers, _run
+from configs import _keys, _layers, _run
+
+KEYS = {
+    **_run.KEYS,
+    **_layers.KEYS,
+    "task": "classification",
+    # Or 'self_attentive', 'intra_attention', of two texts 'decomposable' (transformer/registry.py),
+    # with their own keys of config.model.
+    "architecture": "text_classifier",
+    "data.directory": "",  # folder of the files
+    "data.data_dir": "~/tensorflow_datasets",  # token ids
+    # Files of LABEL<tab>TEXT lines, or parts of them: 'all.tsv[:90%]', 'a.tsv,b.tsv'.
+    "data.train": "train.tsv",
+    "data.validation": "validation.tsv",
+    "data.test": "test.tsv",  # "": none, the final score is of validation
+    "data.num_texts": [1, (1, 2)],  # of a line; 2: lines are LABEL<tab>A<tab>B
+    # Pieces, with the start symbol; the rest of a text is not read. Of two texts each has half.
+    "data.max_length": [128, "at least 2"],
+    "data.batch_tokens": 8192,  # positions of a batch, padding included
+    "data.num_classes": 2,  # for --mode=plan; a run fills in those of its texts
+    "data.fingerprint": "",  # hash of the training texts; filled in by the run
+    "vocabulary.kind": ["bpe", ("bpe", "unigram", "characters")],  # SentencePiece has the first two
+    "vocabulary.size": [8000, "at least 1 and at most 100000000"],
+    "vocabulary.character_coverage": 0.9995,  # rarer characters fall back to bytes
+    # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
+    "vocabulary.normalisation": ["nfc", ("nfc", "")],
+    "vocabulary.max_sentences": 1_000_000,  # texts to learn from; 0: all
+    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
+    "vocabulary.model": "",
+    "vocabulary.fingerprint": "",  # hash of the pieces; filled in by the run
+    "vocabulary.labels_fingerprint": "",  # hash of the classes; filled in by the run
+    "model.max_positions": [128, "at least 0"],  # rows of the table of learned positions
+    # Of all tokens; 'first': that of the start symbol (BERT).
+    "model.pooling": ["mean", ("mean", "first")],
+    "loss.label_smoothing": [0.0, "at least 0 and below 1"],
+    # Read by --mode=classify: LABEL<tab>PROBABILITY; or 'json', with every class.
+    "classify.format": ["text", ("text", "json")],
+    "classify.batch_size": [256, "at least 1"],  # lines that are computed at a time
+    "classify.chunk_lines": [4096, "at least 1"],  # lines to sort by length at a time
+}
 
 
 def get_config() -> ConfigDict:
-    config = _run.get_config()
-    config.task = "classification"
-    # Or 'self_attentive', 'intra_attention', of two texts 'decomposable' (transformer/registry.py),
-    # with their own keys of config.model.
-    config.architecture = "text_classifier"
+    config = _keys.make(KEYS)
+    set_model_and_optimizer(config)
+    return config
 
-    config.data = ConfigDict()
-    config.data.directory = ""  # folder of the files
-    config.data.data_dir = "~/tensorflow_datasets"  # token ids
-    # Files of LABEL<tab>TEXT lines, or parts of them: 'all.tsv[:90%]', 'a.tsv,b.tsv'.
-    config.data.train = "train.tsv"
-    config.data.validation = "validation.tsv"
-    config.data.test = "test.tsv"  # "": none, the final score is of validation
-    config.data.num_texts = 1  # of a line; 2: lines are LABEL<tab>A<tab>B
-    # Pieces, with the start symbol; the rest of a text is not read. Of two texts each has half.
-    config.data.max_length = 128
-    config.data.batch_tokens = 8192  # positions of a batch, padding included
-    config.data.num_classes = 2  # for --mode=plan; a run fills in those of its texts
-    config.data.fingerprint = ""  # hash of the training texts; filled in by the run
 
-    config.vocabulary = ConfigDict()
-    config.vocabulary.kind = "bpe"  # or 'unigram' (SentencePiece), or 'characters'
-    config.vocabulary.size = 8000
-    config.vocabulary.character_coverage = 0.9995  # rarer characters fall back to bytes
-    # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
-    config.vocabulary.normalisation = "nfc"
-    config.vocabulary.max_sentences = 1_000_000  # texts to learn from; 0: all
-    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
-    config.vocabulary.model = ""
-    config.vocabulary.fingerprint = ""  # hash of the pieces; filled in by the run
-    config.vocabulary.labels_fingerprint = ""  # hash of the classes; filled in by the run
-
-    config.model = _layers.get_config()
+def set_model_and_optimizer(config: ConfigDict) -> None:
+    """Sets the keys of every run in which encoders of texts differ from the paper's model."""
     config.model.d_model = 256
     config.model.d_ff = 1024
     config.model.num_heads = 4
@@ -59,11 +72,9 @@ def get_config() -> ConfigDict:
     config.model.norm = "pre"  # BERT's is 'post'
     config.model.final_norm = True
     config.model.positions = "learned"
-    config.model.max_positions = 128  # rows of the table of learned positions
     config.model.activation = "gelu"
     config.model.attention_bias = True
     config.model.attention_dropout_rate = 0.1
-    config.model.pooling = "mean"  # of all tokens; 'first': that of the start symbol (BERT)
 
     config.optimizer.name = "adamw"
     config.optimizer.arguments = ConfigDict()
@@ -78,16 +89,7 @@ def get_config() -> ConfigDict:
     config.optimizer.schedule.warmup_steps = 300
     config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")  # warm-up included
 
-    config.loss = ConfigDict()
-    config.loss.label_smoothing = 0.0
-
     config.train.num_steps = 3000
     config.train.save_every = 300
     config.evaluate.every = 300
     config.evaluate.weights = "best"  # by accuracy on the validation set
-
-    config.classify = ConfigDict()  # read by --mode=classify
-    config.classify.format = "text"  # LABEL<tab>PROBABILITY; or 'json', with every class
-    config.classify.batch_size = 256  # lines that are computed at a time
-    config.classify.chunk_lines = 4096  # lines to sort by length at a time
-    return config

@@ -9,62 +9,69 @@ smaller ViT-S/16. As for it, the two archives of ImageNet have to be in data_dir
 
 from ml_collections import ConfigDict
 
-from configs import _layers, _run
+from configs import _keys, _layers, _run
+
+KEYS = {
+    **_run.KEYS,
+    **_layers.KEYS,
+    "task": "image_classification",
+    "architecture": "vision_transformer",
+    "data.corpus": "imagenet2012",  # or 'cifar10', or 'own_images' (your files)
+    # Of own_images: the folder with STEM/CLASS/IMAGE.png (.jpg), or with STEM-images-idx3-ubyte and
+    # STEM-labels-idx1-ubyte (MNIST's format, plain or .gz). Each split below is such a STEM.
+    "data.directory": "",
+    "data.data_dir": "~/tensorflow_datasets",  # where prepared images are stored
+    "data.train": "train[:99%]",  # a split, or a part of one
+    "data.validation": "train[99%:]",
+    "data.test": "validation",  # ImageNet's test labels are not public; "": none
+    "data.size": [224, "at least 1"],  # height and width of what the model sees
+    "data.channels": [3, (1, 3)],  # 3: colour, 1: grey; images are converted
+    # Share of the shorter side that evaluation sees.
+    "data.central_crop": [0.875, "above 0 and at most 1"],
+    # Augmentation: a random crop out of the image with so many black pixels around it; mirrored
+    # images; a random box of at least this share of the area (0: the central square).
+    "data.padding": [0, "at least 0"],
+    "data.flip": True,
+    "data.min_area": [0.05, "at least 0 and at most 1"],
+    "data.batch_images": [4096, "at least 1"],
+    "data.num_threads": [0, "at least 0"],  # threads that decode images; 0: one a core
+    "data.num_classes": 1000,  # for --mode=plan; a run fills in those of its images
+    "data.fingerprint": "",  # hash of the training images; filled in by the run
+    "vocabulary.labels_fingerprint": "",  # hash of the classes; filled in by the run
+    "model.patch_size": [16, "at least 1"],
+    # 'convolutions' halve the image down to the patches.
+    "model.stem": ["patches", ("patches", "convolutions")],
+    # Convolutions at each size, of which the first halves the image.
+    "model.stem_depth": [1, "at least 1"],
+    # What is classified: a learned one, or the patches' 'mean'.
+    "model.pooling": ["token", ("token", "mean")],
+    # 'rotary' and 'shaw' are relative to the patches' order, row by row.
+    "model.positions": ["learned", ("learned", "none", "rotary", "shaw")],
+    # Height and width of the learned positions: images of another size get them interpolated, such
+    # as data.size = 384 after training with 224 (train.init_from).
+    "model.position_grid": [14, "at least 1"],
+    "model.mean": (0.485, 0.456, 0.406),  # of the pixels, for each channel
+    "model.std": (0.229, 0.224, 0.225),
+    "model.num_layers": [12, "at least 0"],
+    "model.concatenated_positions": [False, (False,)],
+    "loss.label_smoothing": [0.0, "at least 0 and below 1"],
+    # Read by --mode=classify: LABEL<tab>PROBABILITY; or 'json', with every class.
+    "classify.format": ["text", ("text", "json")],
+    "classify.batch_size": [256, "at least 1"],  # images at a time
+    "classify.chunk_lines": [1024, "at least 1"],  # lines to read at a time
+}
 
 
 def get_config() -> ConfigDict:
-    config = _run.get_config()
-    config.task = "image_classification"
-    config.architecture = "vision_transformer"
-
-    config.data = ConfigDict()
-    config.data.corpus = "imagenet2012"  # or 'cifar10', or 'own_images' (your files)
-    # Of own_images: the folder with STEM/CLASS/IMAGE.png (.jpg), or with STEM-images-idx3-ubyte and
-    # STEM-labels-idx1-ubyte (MNIST's format, plain or .gz). Each split below is such a STEM.
-    config.data.directory = ""
-    config.data.data_dir = "~/tensorflow_datasets"  # where prepared images are stored
-    config.data.train = "train[:99%]"  # a split, or a part of one
-    config.data.validation = "train[99%:]"
-    config.data.test = "validation"  # ImageNet's test labels are not public; "": none
-    config.data.size = 224  # height and width of what the model sees
-    config.data.channels = 3  # 3: colour, 1: grey; images are converted
-    config.data.central_crop = 0.875  # share of the shorter side that evaluation sees
-    # Augmentation: a random crop out of the image with so many black pixels around it; mirrored
-    # images; a random box of at least this share of the area (0: the central square).
-    config.data.padding = 0
-    config.data.flip = True
-    config.data.min_area = 0.05
-    config.data.batch_images = 4096
-    config.data.num_threads = 0  # threads that decode images; 0: one a core
-    config.data.num_classes = 1000  # for --mode=plan; a run fills in those of its images
-    config.data.fingerprint = ""  # hash of the training images; filled in by the run
-
-    config.vocabulary = ConfigDict()
-    config.vocabulary.labels_fingerprint = ""  # hash of the classes; filled in by the run
-
-    config.model = _layers.get_config()
-    config.model.patch_size = 16
-    config.model.stem = "patches"  # or 'convolutions', which halve the image down to the patches
-    config.model.stem_depth = 1  # convolutions at each size, of which the first halves the image
-    config.model.pooling = "token"  # what is classified: a learned one, or the patches' 'mean'
-    config.model.positions = "learned"
-    # Height and width of the learned positions: images of another size get them interpolated, such
-    # as data.size = 384 after training with 224 (train.init_from).
-    config.model.position_grid = 14
-    config.model.mean = (0.485, 0.456, 0.406)  # of the pixels, for each channel
-    config.model.std = (0.229, 0.224, 0.225)
+    config = _keys.make(KEYS)
     config.model.d_model = 768
     config.model.d_ff = 3072
     config.model.num_heads = 12
-    config.model.num_layers = 12
     config.model.norm = "pre"
     config.model.final_norm = True
     config.model.activation = "gelu"
     config.model.attention_bias = True
     config.model.activation_dropout_rate = 0.1
-
-    config.loss = ConfigDict()
-    config.loss.label_smoothing = 0.0
 
     config.train.num_steps = 93_000  # 300 epochs
     config.optimizer.name = "adamw"
@@ -82,9 +89,4 @@ def get_config() -> ConfigDict:
     config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")  # warm-up included
     config.optimizer.schedule.end_value = 0.0
     config.evaluate.weights = "best"
-
-    config.classify = ConfigDict()  # read by --mode=classify only, as is what follows
-    config.classify.format = "text"  # LABEL<tab>PROBABILITY, or 'json': every class's probability
-    config.classify.batch_size = 256  # images at a time
-    config.classify.chunk_lines = 1024  # lines to read at a time
     return config

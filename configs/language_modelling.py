@@ -8,38 +8,64 @@ they differ; configs/own_text.py is the one to begin with.
 
 from ml_collections import ConfigDict
 
-from configs import _layers, _run
+from configs import _keys, _layers, _run
+
+KEYS = {
+    **_run.KEYS,
+    **_layers.KEYS,
+    "task": "language_modelling",
+    "architecture": "language_model",  # the model: a name in transformer/registry.py
+    "data.directory": "",  # folder of the text files
+    "data.data_dir": "~/tensorflow_datasets",  # token ids
+    # Files of data.directory, plain, .gz or .xz, several with commas between. A part of a file is
+    # 'all.txt[:90%]' (of its lines) or 'all.txt[90%: of characters]'.
+    "data.train": "train.txt",
+    "data.validation": "validation.txt",
+    "data.test": "",  # "": none, the final score is of validation
+    "data.context_length": [256, "at least 1"],  # tokens of a row, which the model sees at once
+    "data.batch_tokens": 8192,  # tokens of a batch
+    "data.fingerprint": "",  # hash of the training text; filled in by the run
+    # SentencePiece's; 'characters': all of the text.
+    "vocabulary.kind": ["bpe", ("bpe", "unigram", "characters")],
+    # Pieces; of 'characters' only --mode=plan reads it.
+    "vocabulary.size": [8000, "at least 1 and at most 100000000"],
+    "vocabulary.character_coverage": 1.0,  # rarer characters fall back to bytes
+    # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
+    "vocabulary.normalisation": ["nfc", ("nfc", "")],
+    "vocabulary.max_sentences": 1_000_000,  # lines to learn pieces from; 0: all
+    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
+    "vocabulary.model": "",
+    "vocabulary.fingerprint": "",  # hash of the vocabulary; filled in by the run
+    "model.max_positions": [256, "at least 0"],  # rows of the table of learned positions
+    "model.tied_embeddings": True,  # embedding and output are one matrix
+    "loss.label_smoothing": [0.0, "at least 0 and below 1"],
+    # 'wrong_classes': as tensor2tensor does.
+    "loss.smoothed_over": ["all_classes", ("all_classes", "wrong_classes")],
+    # Blocks of positions whose logits are computed one after the other, to save memory. 1: all.
+    "loss.blocks": [1, "at least 1"],
+    "evaluate.batch_tokens": 8192,  # tokens of a batch of validation
+    # Texts to log after each validation: config.generate.max_tokens tokens without a prompt.
+    "evaluate.samples": [2, "at least 0"],
+    # Of --mode=generate, and of these texts: tokens of a continuation.
+    "generate.max_tokens": [200, "at least 1"],
+    # End after this many line breaks; 0: only after max_tokens.
+    "generate.lines": [0, "at least 0"],
+    "generate.num_samples": [1, "at least 1"],  # continuations of each prompt
+    "generate.temperature": [1.0, "above 0 and at most 1000"],
+    # Sample from the k likeliest tokens; 0: from all. 1: greedy.
+    "generate.top_k": [0, "at least 0"],
+    # Nucleus: the likeliest tokens of this total probability.
+    "generate.top_p": [1.0, "above 0 and at most 1"],
+    "generate.seed": [0, "at least 0"],
+    "generate.format": ["text", ("text", "json")],  # 'json': one object per line, with 'prompt'
+    "generate.stream": False,  # write text as it comes, as on a terminal; not with 'json'
+    "generate.batch_size": [32, "at least 1"],  # continuations at the same time
+}
 
 
 def get_config() -> ConfigDict:
-    config = _run.get_config()
-    config.task = "language_modelling"
-    config.architecture = "language_model"  # the model: a name in transformer/registry.py
-
-    config.data = ConfigDict()
-    config.data.directory = ""  # folder of the text files
-    config.data.data_dir = "~/tensorflow_datasets"  # token ids
-    # Files of data.directory, plain, .gz or .xz, several with commas between. A part of a file is
-    # 'all.txt[:90%]' (of its lines) or 'all.txt[90%: of characters]'.
-    config.data.train = "train.txt"
-    config.data.validation = "validation.txt"
-    config.data.test = ""  # "": none, the final score is of validation
-    config.data.context_length = 256  # tokens of a row, which the model sees at once
-    config.data.batch_tokens = 8192  # tokens of a batch
-    config.data.fingerprint = ""  # hash of the training text; filled in by the run
-
-    config.vocabulary = ConfigDict()
-    config.vocabulary.kind = "bpe"  # SentencePiece; or 'unigram', or 'characters': all of the text
-    config.vocabulary.size = 8000  # pieces; of 'characters' only --mode=plan reads it
-    config.vocabulary.character_coverage = 1.0  # rarer characters fall back to bytes
-    # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
-    config.vocabulary.normalisation = "nfc"
-    config.vocabulary.max_sentences = 1_000_000  # lines to learn pieces from; 0: all
-    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
-    config.vocabulary.model = ""
-    config.vocabulary.fingerprint = ""  # hash of the vocabulary; filled in by the run
-
-    config.model = _layers.get_config()  # GPT-2's, but for its width
+    config = _keys.make(KEYS)
+    # GPT-2's, but for its width.
     config.model.d_model = 384
     config.model.d_ff = 1536
     config.model.num_heads = 6
@@ -47,15 +73,7 @@ def get_config() -> ConfigDict:
     config.model.final_norm = True
     config.model.norm_epsilon = 1e-5
     config.model.positions = "learned"
-    config.model.max_positions = 256  # rows of the table of learned positions
-    config.model.tied_embeddings = True  # embedding and output are one matrix
     config.model.activation = "gelu"
-
-    config.loss = ConfigDict()
-    config.loss.label_smoothing = 0.0
-    config.loss.smoothed_over = "all_classes"  # or 'wrong_classes', as tensor2tensor does
-    # Blocks of positions whose logits are computed one after the other, to save memory. 1: all.
-    config.loss.blocks = 1
 
     config.optimizer.name = "adamw"  # decays all params; nanoGPT's only those of 2 dimensions
     config.optimizer.arguments = {"b1": 0.9, "b2": 0.99, "eps": 1e-8, "weight_decay": 0.1}
@@ -73,20 +91,4 @@ def get_config() -> ConfigDict:
     config.train.save_every = 500
     config.evaluate.every = 500
     config.evaluate.weights = "best"
-    config.evaluate.batch_tokens = 8192  # tokens of a batch of validation
-
-    # Texts to log after each validation: config.generate.max_tokens tokens without a prompt.
-    config.evaluate.samples = 2
-
-    config.generate = ConfigDict()  # of --mode=generate, and of these texts
-    config.generate.max_tokens = 200  # tokens of a continuation
-    config.generate.lines = 0  # end after this many line breaks; 0: only after max_tokens
-    config.generate.num_samples = 1  # continuations of each prompt
-    config.generate.temperature = 1.0
-    config.generate.top_k = 0  # sample from the k likeliest tokens; 0: from all. 1: greedy
-    config.generate.top_p = 1.0  # nucleus: the likeliest tokens of this total probability
-    config.generate.seed = 0
-    config.generate.format = "text"  # or 'json': one object per line, with 'prompt'
-    config.generate.stream = False  # write text as it comes, as on a terminal; not with 'json'
-    config.generate.batch_size = 32  # continuations at the same time
     return config

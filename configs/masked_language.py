@@ -15,28 +15,32 @@ Hardware: a GPU for hours; on two CPU cores, the small model of korean_reviews_p
 
 from ml_collections import ConfigDict
 
-from configs import classification
+from configs import _keys, classification
+
+LABELS = ("model.pooling", "data.num_classes", "vocabulary.labels_fingerprint", "classify.")
+KEYS = {
+    **{key: x for key, x in classification.KEYS.items() if not key.startswith(LABELS)},
+    "task": "masked_language",
+    "architecture": "masked_language_model",
+    # Files of a text a line, or parts of them: 'all.txt[:90%]', 'a.txt,b.txt'.
+    "data.train": "train.txt",
+    "data.validation": "validation.txt",
+    "data.test": "",  # "": none, the final score is of validation
+    # True: lines have a label, which is not read, and `num_texts` texts, each of which is one here.
+    "data.labelled": False,
+    "data.pack": True,  # several texts share a row; False: one text per row, by length
+    "data.mask_share": [0.15, "above 0 and below 1"],  # of the tokens are to be predicted
+    "vocabulary.kind": ["bpe", ("bpe", "unigram")],  # the unknown one of characters is the mask
+    # 'wrong_classes': as tensor2tensor does.
+    "loss.smoothed_over": ["all_classes", ("all_classes", "wrong_classes")],
+    # Blocks of masked tokens whose logits are computed one after the other.
+    "loss.blocks": [1, "at least 1"],
+}
 
 
 def get_config() -> ConfigDict:
-    config = classification.get_config()
-    config.task = "masked_language"
-    config.architecture = "masked_language_model"
-    del config.model.pooling, config.classify, config.data.num_classes
-    del config.vocabulary.labels_fingerprint
-
-    # Files of a text a line, or parts of them: 'all.txt[:90%]', 'a.txt,b.txt'.
-    config.data.train = "train.txt"
-    config.data.validation = "validation.txt"
-    config.data.test = ""  # "": none, the final score is of validation
-    # True: lines have a label, which is not read, and `num_texts` texts, each of which is one here.
-    config.data.labelled = False
-    config.data.pack = True  # several texts share a row; False: one text per row, by length
-    config.data.mask_share = 0.15  # of the tokens are to be predicted
-
-    config.loss.smoothed_over = "all_classes"  # or 'wrong_classes', as tensor2tensor does
-    config.loss.blocks = 1  # blocks of masked tokens whose logits are computed one after the other
-
+    config = _keys.make(KEYS)
+    classification.set_model_and_optimizer(config)
     config.optimizer.schedule.peak_value = 5e-4
     config.optimizer.schedule.warmup_steps = 1000
     config.train.num_steps = 30_000

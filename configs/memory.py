@@ -21,33 +21,38 @@ By chance the accuracy is 0.031 in copying, and 0.004 in recall.
 
 from ml_collections import ConfigDict
 
-from configs import _layers, _run
+from configs import _keys, _layers, _run
 
 VARIANTS = {
     "copy": {},
     "recall": {"data.problem": "recall", "data.symbols": 256},  # keys for items of 512
 }
 
+KEYS = {
+    **_run.KEYS,
+    **_layers.KEYS,
+    "task": "memory",
+    "architecture": "language_model",  # a decoder-only model of transformer/registry.py
+    "data.problem": ["copy", ("copy", "recall")],  # 'recall': of the values of keys
+    "data.symbols": [32, "at least 2"],  # to be copied; in recall, as many keys, and as many values
+    # An item's length is what it has to remember: symbols, or keys and values. In training it is
+    # drawn between these two.
+    "data.min_length": [2, "at least 2"],
+    "data.max_length": 32,
+    "data.batch_tokens": 2048,  # tokens of a batch, padding included
+    "data.test_lengths": (32, 64, 128, 256, 512),  # validation has those up to max_length
+    "data.test_items": [64, "at least 1"],  # of each length
+    "model.max_positions": [1024, "at least 0"],  # of learned positions; the longest copy has 1,024
+    "model.tied_embeddings": True,  # embedding and output are one matrix
+    "evaluate.split": ["test", ("validation", "test")],
+    "evaluate.batch_tokens": [8192, "at least 1"],  # tokens of a batch of validation and test
+}
+
 
 def get_config(variant: str = "copy") -> ConfigDict:
     if variant not in VARIANTS:
         raise ValueError(f"the variants are {', '.join(VARIANTS)}, found {variant!r}")
-    config = _run.get_config()
-    config.task = "memory"
-    config.architecture = "language_model"  # a decoder-only model of transformer/registry.py
-
-    config.data = ConfigDict()
-    config.data.problem = "copy"  # or 'recall', of the values of keys
-    config.data.symbols = 32  # to be copied; in recall, as many keys, and as many values
-    # An item's length is what it has to remember: symbols, or keys and values. In training it is
-    # drawn between these two.
-    config.data.min_length = 2
-    config.data.max_length = 32
-    config.data.batch_tokens = 2048  # tokens of a batch, padding included
-    config.data.test_lengths = (32, 64, 128, 256, 512)  # validation has those up to max_length
-    config.data.test_items = 64  # of each length
-
-    config.model = _layers.get_config()
+    config = _keys.make(KEYS)
     config.model.d_model = 64
     config.model.d_ff = 256
     config.model.num_heads = 4
@@ -55,8 +60,6 @@ def get_config(variant: str = "copy") -> ConfigDict:
     config.model.norm = "pre"
     config.model.final_norm = True
     config.model.dropout_rate = 0.0  # an item does not come twice: nothing can be memorised
-    config.model.max_positions = 1024  # of learned positions; the longest copy has 1,024
-    config.model.tied_embeddings = True  # embedding and output are one matrix
 
     config.optimizer.name = "adamw"
     config.optimizer.arguments = {"b1": 0.9, "b2": 0.98, "eps": 1e-9, "weight_decay": 0.0}
@@ -74,6 +77,5 @@ def get_config(variant: str = "copy") -> ConfigDict:
     config.train.save_every = 1000
     config.evaluate.every = 500
     config.evaluate.weights = "best"
-    config.evaluate.batch_tokens = 8192  # tokens of a batch of validation and test
     config.update_from_flattened_dict(VARIANTS[variant])
     return config

@@ -233,13 +233,12 @@ def answered(tmp_path, monkeypatch, capsysbinary):
     """A function of a mode, a workdir, bytes on standard input and {config key: value}: the text
     on standard output."""
     from transformer import registry
-    from transformer.modes.overrides import mode_keys
-    from transformer.workdir.run_config import read_config
+    from transformer.workdir import key_tables
+    from transformer.workdir.saved_config import read_config
 
     def run(mode, workdir, content, **changes):
         (tmp_path / "input").write_bytes(content)
-        config = read_config(workdir)
-        config.update(mode_keys(mode))
+        config = key_tables.set_mode_keys(read_config(workdir), mode)
         config.update_from_flattened_dict(changes)
         with open(tmp_path / "input", encoding="ascii") as file:  # so that text would not do
             monkeypatch.setattr(sys, "stdin", file)

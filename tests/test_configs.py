@@ -13,7 +13,7 @@ from transformer import registry
 from transformer.models import fields, layer_options
 from transformer.models.transformer import Transformer
 from transformer.modes import prepare
-from transformer.workdir import config_files
+from transformer.workdir import config_files, key_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = sorted(path.stem for path in ROOT.glob("configs/[!_]*.py"))
@@ -43,13 +43,11 @@ def test_configs(name):
     Another architecture, optimizer or schedule than the task's default has keys of its own.
     """
     config = load(name)
-    flat = config_files.flatten(config)
-    defaults = config_files.default_config(config.task)
-    defaults_flat = config_files.flatten(defaults)
-    needed = config_files.needed_keys(config, defaults)
-    chosen = [key for key in config_files.CHOICES if flat.get(key) != defaults_flat.get(key)]
-    own = tuple(config_files.CHOICES[key] for key in chosen)
-    assert needed.keys() <= flat.keys()
+    key_tables.check(config)
+    flat, needed = key_tables.flatten(config), key_tables.flatten(key_tables.of_task(config)[0])
+    defaults = key_tables.flatten(config_files.default_config(config.task))
+    chosen = [key for key in key_tables.CHOICES if flat[key] != defaults[key]]
+    own = tuple(f"{key_tables.CHOICES[key]}." for key in chosen)
     new = {key for key in flat.keys() - needed.keys() if not key.startswith(own)}
     assert not new, f"configs/{config.task}.py, with all keys of the task, has to have {new}, too"
     for key, value in flat.items():
@@ -66,7 +64,7 @@ def test_a_config_says_how_to_run_it(name):
 
 def test_the_keys_of_all_transformers_are_the_options_of_their_layers():
     options = {field.name for field in dataclasses.fields(layer_options.LayerOptions)}
-    assert set(_layers.get_config()) == options | {"dtype"}
+    assert _layers.KEYS.keys() == {f"model.{name}" for name in options | {"dtype"}}
 
 
 def test_the_models_keys_are_its_fields():
@@ -102,7 +100,7 @@ def test_every_key_is_read(task, code):
     """As config.train.seed, as "train.seed", or by name where its section is passed on; optax has
     the rest of the optimizer's, and a model has fields."""
     pairs, whole, names = code
-    for key in config_files.flatten(config_files.default_config(task)):
+    for key in key_tables.flatten(config_files.default_config(task)):
         *sections, name = ["config", *key.split(".")]
         named = key in names or (sections[-1] in whole and name in names)
         optax = key.startswith(("optimizer.arguments.", "optimizer.schedule."))
@@ -215,13 +213,13 @@ WMT = {
 def test_golden_presets(name, preset, changes):
     if (name, preset) == ("wmt_enfr_big", "t2t_v3"):  # tensor2tensor's transformer_big_enfr
         changes = changes | {"model.d_ff": 8192, "model.tied_embeddings": "none"}
-    flat = config_files.flatten(load(f"{name}.py:{preset}"))
+    flat = key_tables.flatten(load(f"{name}.py:{preset}"))
     expected = PAPER | WMT[name] | changes
     assert {key: flat[key] for key in expected} == expected
     if preset == "paper":
-        assert config_files.flatten(load(name)) == flat
+        assert key_tables.flatten(load(name)) == flat
     else:  # a preset changes what it is said to change and nothing else
-        paper = config_files.flatten(load(name))
+        paper = key_tables.flatten(load(name))
         assert {key for key in flat if flat[key] != paper[key]} == changes.keys()
 
 

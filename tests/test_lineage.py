@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer.modes import overrides, prepare
-from transformer.workdir import config_files
+from transformer.modes import command_line, prepare
+from transformer.workdir import config_files, key_tables
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = ENGLISH, KOREAN = "lineage.md", "lineage.ko.md"
@@ -77,6 +77,6 @@ def test_keys_can_be_set(settings):
     """In the first config of DEFAULTS that has them all."""
     configs = map(config_files.load_config, DEFAULTS)
     keys = {x.partition("=")[0] for x in settings}
-    config = next(c for c in configs if keys <= config_files.flatten(c).keys())
-    overrides.override(config, [f"--config.{x}" for x in settings], "train")
+    config = next(c for c in configs if keys <= key_tables.flatten(c).keys())
+    command_line.set_keys(config, [f"--config.{x}" for x in settings], "train")
     prepare.check(config)

@@ -23,7 +23,7 @@ SHARED = {
 }
 # Libraries, and the folders or files that may import them.
 KEPT_TO = {
-    "absl": {"modes/command_line.py", "modes/overrides.py"},
+    "absl": {"modes/command_line.py"},
     "ml_collections": {
         *("launch.py", "configs", "families", "tools"),
         *("workdir", "tasks", "training", "modes"),

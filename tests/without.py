@@ -81,7 +81,9 @@ def delete_entries(registry: pathlib.Path, packages: tuple[str, ...]) -> set[str
 def delete_configs(folder: pathlib.Path, names: set[str]) -> list[str]:
     """Deletes the configs of tasks, models, mixers and corpora by these names; returns their
     modules."""
-    named = re.compile(r'config\.(?:task|architecture|data\.corpus|model\.mixer) = "(\w+)')
+    named = re.compile(
+        r'(?:config\.|")(?:task|architecture|data\.corpus|model\.mixer)"?(?: =|:) "(\w+)'
+    )
     gone = [file for file in folder.glob("[!_]*.py") if names & {*named.findall(file.read_text())}]
     for file in gone:
         file.unlink()

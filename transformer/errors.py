@@ -2,7 +2,8 @@
 
 import difflib
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 COMPARISONS = {
@@ -21,25 +22,18 @@ class UserError(ValueError):
     """
 
 
-def check_values(
-    section: str, options: Mapping[str, Any], rules: Mapping[str, str | Sequence]
-) -> None:
-    """Raises UserError for the first value of `config.SECTION` that breaks its rule.
+def check_value(key: str, value: Any, rule: str | Sequence) -> None:
+    """Raises UserError for a value of `config.KEY` that breaks its rule.
 
-    A rule is the message's own words, or the values that are allowed:
-
-        {"size": "even and at least 2", "rate": "below 1", "kind": ("bpe", "unigram")}
+    A rule is words, such as "even and at least 2" or "below 1", or the values that are allowed.
     """
-    for key, rule in rules.items():
-        value = options[key]
-        if isinstance(rule, str):
-            is_right = all(_holds(value, part) for part in rule.split(" and "))
-        else:
-            is_right, choices = value in rule, rule
-            rule = f"one of {', '.join(map(repr, choices))}"
-        if not is_right:
-            hint = did_you_mean(value, choices) if isinstance(value, str) else ""
-            raise UserError(f"config.{section}.{key} must be {rule}, found {value!r}{hint}")
+    if isinstance(rule, str):
+        is_right, hint = all(_holds(value, part) for part in rule.split(" and ")), ""
+    else:
+        is_right, hint = value in rule, did_you_mean(str(value), map(str, rule))
+        rule = f"one of {', '.join(map(repr, rule))}"
+    if not is_right:
+        raise UserError(f"config.{key} must be {rule}, found {value!r}{hint}")
 
 
 def _holds(value: float, part: str) -> bool:
@@ -47,15 +41,12 @@ def _holds(value: float, part: str) -> bool:
 
     Floats are compared as float32, in which the run computes: 0.99999999 is 1 there.
     """
-    import numpy as np  # not above: a mistyped command is to be answered at once
-
     words, _, number = part.rpartition(" ")
-    if not isinstance(value, int | float):
-        return False
     if number == "even":
         return value % 2 == 0
-    bound = 2**31 if number == "2^31" else float(number)
-    return COMPARISONS[words](np.float32(value) if isinstance(value, float) else value, bound)
+    if isinstance(value, float):
+        [value] = struct.unpack("f", struct.pack("f", value))
+    return COMPARISONS[words](value, float(number))
 
 
 def quantity(number: int, noun: str, plural: str = "") -> str:

@@ -18,7 +18,7 @@ class Mode(NamedTuple):
     # A run's 'workdir'; or 'config', 'workdirs' (several), 'foreign' (of no run), 'configs' (a file
     # that names several).
     start: str = "workdir"
-    keys: str = ""  # "module:function" of the keys that only this mode reads; imports no JAX
+    keys: str = ""  # "module:KEYS", a table of the keys that only this mode reads; imports no JAX
     tasks: tuple[str, ...] = ()  # the tasks that have it; (): all
     folder: bool = False  # takes --mode=NAME FOLDER, or a FILE; its workdir is (FOLDER, workdir)
     reads_input: bool = False  # reads standard input
@@ -88,8 +88,10 @@ CORPORA = {
     "builtin": "transformer.tools.quickstart.corpus:corpus",
 }
 
-# {what --help explains: a function (arguments of the command line) -> text}
+# 'config': what --help says, a function (arguments of the command line) -> text; 'key': what a
+# mistyped key means, a function (name, {key: value} of the config) -> '; did you mean X?'
 HELP = {
+    "key": "transformer.tools.help.key_names:hint",
     "config": "transformer.tools.help.config_help:text",
 }
 
@@ -145,7 +147,7 @@ MODES = {
         "transformer.modes.align:align",
         "Aligns the words of each SOURCE<tab>TARGET; DIR/attention.npz has the weights.",
         arguments="--workdir=DIR < pairs.tsv",
-        keys="transformer.modes.align_keys:keys",
+        keys="transformer.modes.align_keys:KEYS",
         tasks=("translation",),
         reads_input=True,
     ),
@@ -174,7 +176,7 @@ MODES = {
     "serve": Mode(
         "transformer.tools.serve.serve:serve",
         "Translates for other programs, over HTTP, and on a page at http://127.0.0.1:8000.",
-        keys="transformer.tools.serve.serve_keys:keys",
+        keys="transformer.tools.serve.serve_keys:KEYS",
         tasks=("translation",),
     ),
     "compare": Mode(
@@ -182,14 +184,14 @@ MODES = {
         "Compares evaluated runs with the first, with p-values; writes ./compare.html.",
         arguments="DIR DIR ... [--config.compare.set=SET]",
         start="workdirs",
-        keys="transformer.tools.compare.compare_keys:keys",
+        keys="transformer.tools.compare.compare_keys:KEYS",
     ),
     "sweep": Mode(
         "transformer.tools.sweep.sweep:sweep",
         "Trains all rows and seeds of FILE (docs/comparing.md), or goes on; ends with one table.",
         arguments="FILE [--workdir=DIR] [--config.sweep.processes=2]",
         start="configs",
-        keys="transformer.tools.sweep.sweep_keys:keys",
+        keys="transformer.tools.sweep.sweep_keys:KEYS",
         folder=True,
     ),
     "import": Mode(
@@ -203,7 +205,7 @@ MODES = {
         "transformer.tools.convert.export:export",
         "Writes a model for another program: huggingface, ctranslate2 or safetensors.",
         arguments="FOLDER --workdir=DIR [--config.export.format=ctranslate2]",
-        keys="transformer.tools.convert.export_keys:keys",
+        keys="transformer.tools.convert.export_keys:KEYS",
         folder=True,
     ),
     "plan": Mode(
@@ -211,14 +213,14 @@ MODES = {
         "Estimates memory, communication and time of a run, without corpus and devices.",
         arguments='--config=FILE --config.plan.num_devices=64 --config.plan.device="TPU v5e"',
         start="config",
-        keys="transformer.tools.plan.plan_keys:keys",
+        keys="transformer.tools.plan.plan_keys:KEYS",
     ),
     "profile": Mode(
         "transformer.tools.profile.profile:profile",
         "Traces a few training steps, for TensorBoard or Perfetto, in DIR/profile.",
         arguments="--config=FILE [--config.profile.steps=3]",
         start="config",
-        keys="transformer.tools.profile.profile_keys:keys",
+        keys="transformer.tools.profile.profile_keys:KEYS",
         collective=True,
     ),
     "audit": Mode(
@@ -226,7 +228,7 @@ MODES = {
         "Looks for faults in sentence pairs, shows them in ./audit.html, drops them.",
         arguments="--config=FILE --config.data.directory=FOLDER",
         start="config",
-        keys="transformer.tools.audit.audit_keys:keys",
+        keys="transformer.tools.audit.audit_keys:KEYS",
         tasks=("translation",),
     ),
 }

@@ -21,7 +21,7 @@ from transformer.modes import prepare, train
 from transformer.tasks import trained
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, load_task
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 from transformer.workdir.log import read
 
 NAMES = ("FREE", "SCORE", "check", "prepare", "identity", "sizes", "model", "example", "loss")
@@ -52,7 +52,7 @@ def run(request, tmp_path_factory):
         pytest.skip("a name is missing: the test of names says which, once and not in each test")
     given = tiny_tasks.config(name, folder)
     task = prepare.prepare(given, folder / "run")
-    config = run_config.read_config(folder / "run")
+    config = saved_config.read_config(folder / "run")
     params = tiny.parameters(task.model, task.batches[0]["inputs"])
     params = jax.device_put(params, layouts.layout_of("jit", 8).replicated)
     return Run(name, module, given, config, folder / "run", task, params)

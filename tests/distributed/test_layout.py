@@ -181,7 +181,6 @@ def test_memory_falls_as_the_state_is_sharded(abstract, mesh):
         ("jit", (8, 0, 1), r"found \(8, 0, 1\)"),
         ("jit", (-8, -1, 1), r"found \(-8, -1, 1\)"),
         ("pmap", (0, 8, 1), r"shards the state, which config.parallel.strategy='pmap' cannot do"),
-        ("ddp", (0, 1, 1), r"config.parallel.strategy must be .*found 'ddp'"),
     ],
 )
 def test_invalid_layouts_are_refused(strategy, mesh, words):

@@ -5,21 +5,19 @@ import json
 
 import flax.traverse_util
 import pytest
-from ml_collections import ConfigDict
 
 import launch
 from configs import parallel_text
 from transformer.modes import command_line
 from transformer.registry import Mode
-from transformer.workdir import config_files
+from transformer.workdir import key_tables
 
 TEXT = "--config=configs/parallel_text.py"
 # A mode to register, with keys of its own.
-OWN_MODE = Mode("", "", start="config", keys="helpers.command_line:keys_of_own_mode")
+OWN_MODE = Mode("", "", start="config", keys="helpers.command_line:KEYS_OF_OWN_MODE")
 
 
-def keys_of_own_mode():
-    return ConfigDict({"mine": {"num_devices": 0, "device": "", "bandwidth": 0.4}})
+KEYS_OF_OWN_MODE = {"mine.num_devices": 0, "mine.device": "", "mine.bandwidth": [0.4, "above 0"]}
 
 
 def typed(*arguments):
@@ -39,7 +37,7 @@ def mistake(*arguments):
 def trained(folder, changes):
     """The --workdir of a folder that gets a config.json of TEXT with these changes: {key: value,
     None to delete it}."""
-    values = config_files.flatten(parallel_text.get_config()) | {"versions.jax": "1"} | changes
+    values = key_tables.flatten(parallel_text.get_config()) | {"versions.jax": "1"} | changes
     content = flax.traverse_util.unflatten_dict(values, sep=".")
     for key, value in changes.items():
         if value is None:

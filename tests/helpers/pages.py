@@ -14,9 +14,9 @@ from ml_collections import ConfigDict
 
 from transformer import registry
 from transformer.errors import UserError
-from transformer.modes import command_line, overrides
+from transformer.modes import command_line
 from transformer.runtime import checksums
-from transformer.workdir import config_files
+from transformer.workdir import config_files, key_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 # What docs/forking.md tells the reader to write.
@@ -78,8 +78,9 @@ def keys():
     """Returns {key: a config that has it}, of groups and of modes, too; None for arguments of a
     schedule."""
     of_key = {}
-    for config in (*configs().values(), *map(overrides.mode_keys, registry.MODES)):
-        for key in config_files.flatten(config):
+    of_modes = [key_tables.set_mode_keys(ConfigDict(), mode) for mode in registry.MODES]
+    for config in (*configs().values(), *of_modes):
+        for key in key_tables.flatten(config):
             groups = itertools.accumulate(key.split("."), "{}.{}".format)
             of_key |= dict.fromkeys(groups, config)
     schedules = [x for x in vars(optax.schedules).values() if inspect.isfunction(x)]
@@ -138,9 +139,7 @@ def wrong_keys(text):
         elif value and (config := keys().get(key)):
             try:
                 config = config.copy_and_resolve_references()
-                group = key.partition(".")[0]
-                modes = [x for x in registry.MODES if group in overrides.mode_keys(x)] or ["train"]
-                overrides.override(config, [f"--config.{key}={value}"], modes[0])
+                command_line.set_key(config, key, f"--config.{key}={value}")
             except UserError as error:
                 wrong.add(str(error))
     return wrong

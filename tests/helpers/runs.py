@@ -8,7 +8,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from transformer.tasks import losses, trained, translation_evaluator
 from transformer.workdir.log import read
-from transformer.workdir.run_config import read_config
+from transformer.workdir.saved_config import read_config
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 SUMS = ("loss", "nats_per_token", "accuracy", "weight")  # of losses.cross_entropy

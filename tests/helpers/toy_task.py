@@ -18,14 +18,13 @@ CONFIG = '''"""The toy task: python launch.py --config=configs/toy.py"""
 
 from ml_collections import ConfigDict
 
-from configs import _run
+from configs import _keys, _run
+
+KEYS = {**_run.KEYS, "task": "toy", "model.features": [1, "at least 1"], "data.count": 64}
 
 
 def get_config() -> ConfigDict:
-    config = _run.get_config()
-    config.task = "toy"
-    config.model = ConfigDict({"features": 1})
-    config.data = ConfigDict({"count": 64})
+    config = _keys.make(KEYS)
     config.compilation_cache = ""
     config.optimizer.name = "sgd"
     config.optimizer.arguments = ConfigDict()

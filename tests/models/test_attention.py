@@ -10,7 +10,7 @@ import pytest
 from helpers import tiny
 from helpers.layers import assert_glorot_uniform, randomised
 
-from configs import _layers
+from configs import _keys, _layers
 from transformer.models import attention, positions
 from transformer.models.layer_options import LayerOptions
 
@@ -22,7 +22,7 @@ def keep(weights):
     return weights
 
 
-PAPER = {**_layers.get_config(), "positions": "none", "attention_bias": True}
+PAPER = {**_keys.make(_layers.KEYS).model, "positions": "none", "attention_bias": True}
 del PAPER["dtype"]  # a field of each module
 PAPER |= {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
 

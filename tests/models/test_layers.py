@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from helpers.layers import assert_glorot_uniform, randomised
 
-from configs import _layers
+from configs import _keys, _layers
 from transformer.models import layer_options, layers
 
 D, F = 64, 96
-PAPER = {**_layers.get_config(), "d_model": D, "d_ff": F, "dropout_rate": 0.0}
+PAPER = {**_keys.make(_layers.KEYS).model, "d_model": D, "d_ff": F, "dropout_rate": 0.0}
 del PAPER["dtype"]  # a field of each module
 
 

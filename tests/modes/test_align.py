@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from transformer.modes import align
 from transformer.tasks import attention_weights, translation
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,7 +108,7 @@ def test_empty_texts_have_no_alignment():
 @pytest.mark.slow
 def test_reversed_letters_are_aligned_with_themselves(reversal_run):
     """Measured: 94 of 100 of them."""
-    config = run_config.read_config(reversal_run)
+    config = saved_config.read_config(reversal_run)
     run = translation.load(config, reversal_run)
     right = letters = 0
     for source in reversal.sentences(10, seed=6000, shortest=3):
@@ -158,7 +158,7 @@ def test_lines_out_and_weights_in_a_file(copied):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    config = run_config.read_config(copied)
+    config = saved_config.read_config(copied)
     run = translation.load(config, copied)
     with np.load(copied / "attention.npz") as file:
         kept = dict(file)

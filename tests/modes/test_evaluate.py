@@ -9,7 +9,7 @@ from helpers.runs import VALIDATION_KEYS
 import launch
 from transformer.modes import evaluate
 from transformer.tasks import trained
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 from transformer.workdir.log import read
 
 
@@ -64,7 +64,7 @@ def test_spaces_around_an_ensembles_commas(answered, reversal_run):
 @pytest.mark.parametrize("weights", ["latest", "best"])
 def test_validation_says_what_evaluate_says(tiny_run, tmp_path, capsys, weights):
     copied = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
-    config = run_config.read_config(copied)
+    config = saved_config.read_config(copied)
     config.evaluate.split, config.evaluate.weights = "validation", weights
     evaluate.evaluate(config, copied)
     said = json.loads(capsys.readouterr().out)
@@ -82,7 +82,7 @@ def test_validation_says_what_evaluate_says(tiny_run, tmp_path, capsys, weights)
 def test_the_step_of_an_ensemble_is_that_of_its_own_workdir(tiny_run, tmp_path):
     early = shutil.copytree(tiny_run.workdir, tmp_path / "early")
     shutil.rmtree(early / "params" / "160")
-    config = run_config.read_config(tiny_run.workdir)
+    config = saved_config.read_config(tiny_run.workdir)
     config.update_from_flattened_dict(
         {"evaluate.weights": "average", "evaluate.average_last": 2, "evaluate.ensemble": str(early)}
     )

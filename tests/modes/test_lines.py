@@ -8,7 +8,6 @@ import os
 
 import pytest
 
-from transformer.errors import UserError
 from transformer.modes import lines
 
 SOURCE_PREFIX = ("source", "prefix")
@@ -63,7 +62,7 @@ def test_bytes_that_are_not_utf_8_are_replaced(wrong, caplog):
     assert "UTF-8" in warning
 
 
-@pytest.mark.parametrize("form", lines.FORMATS)
+@pytest.mark.parametrize("form", ["text", "json"])
 def test_no_line_is_read_before_it_is_asked_for(form):
     read = []
 
@@ -103,13 +102,6 @@ def test_a_needed_column_is_missed_with_the_number_of_its_line():
     assert "SOURCE<tab>TARGET" in said
     assert "abab" in said
     assert len(said) < 200
-
-
-def test_another_format_is_refused():
-    with pytest.raises(
-        UserError, match=r"^config\.k\.format must be one of 'text', 'json', found 'xml'$"
-    ):
-        lines.columns(["a"], ["source"], needed=1, form="xml", section="k")
 
 
 # JSON

@@ -11,7 +11,7 @@ import launch
 from transformer.data import vocabulary
 from transformer.modes import prepare
 from transformer.tasks import splits, translation, vocabularies
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def build(tiny_config, tmp_path, monkeypatch):
         values |= {"data.train": "train", "data.validation": "validation", "data.test": "test"}
         values |= {"vocabulary.size": 290, "data.data_dir": str(tmp_path / "data")}
         prepare.prepare(tiny_config({**values, **changes}), run.workdir)
-        config = run_config.read_config(run.workdir)
+        config = saved_config.read_config(run.workdir)
         vocabulary = vocabularies.read(run.workdir, config)
         return types.SimpleNamespace(config=config, vocabulary=vocabulary)
 
@@ -54,7 +54,7 @@ def test_a_vocabulary_that_was_prepared_is_not_learnt_again(build):
     assert build.learnt == 1
     assert again.vocabulary.fingerprint == prepared.vocabulary.fingerprint
     assert again.config.vocabulary == prepared.config.vocabulary
-    assert run_config.read_config(build.workdir).model.d_model == 64
+    assert saved_config.read_config(build.workdir).model.d_model == 64
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_other_text_or_settings_learn_another_vocabulary(build, changes):
     build()
     prepared = build(**changes)
     assert build.learnt == (1 if prepared.vocabulary.shared else 2) + 1
-    read = vocabularies.read(build.workdir, run_config.read_config(build.workdir))
+    read = vocabularies.read(build.workdir, saved_config.read_config(build.workdir))
     assert read.fingerprint == prepared.vocabulary.fingerprint
 
 
@@ -101,42 +101,18 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
     ("key", "value", "right"),
     [
         ("architecture", "transformr", "transformer"),
-        ("model.norm", "both", "'post', 'pre'"),
-        ("loss.smoothed_over", "none", "'all_classes', 'wrong_classes'"),
-        ("parallel.strategy", "vmap", "'pmap', 'jit'"),
         ("evaluate.weights", "bets", "'average', 'best', 'latest'"),
         ("evaluate.tokenize", "14a", "13a"),
-        ("vocabulary.kind", "word", "'bpe', 'unigram'"),
         ("model.num_heads", 3, "config.model.d_model=256"),
-        ("model.num_heads", 0, "at least 1"),
-        ("loss.label_smoothing", -0.1, "at least 0"),
-        ("optimizer.schedule.factor", float("nan"), "schedule.factor must be a finite number"),
-        ("optimizer.schedule.factor", 1e39, "schedule.factor must be a finite number"),
-        ("optimizer.schedule.factor", -1.0, "above 0"),
-        ("vocabulary.normalisation", "nfd", "'nfc', ''"),
-        ("vocabulary.size", -5, "at least 1 and at most"),
-        ("vocabulary.size", 0, "at least 1 and at most"),
-        ("vocabulary.size", 10**11, "at least 1 and at most"),
-        ("optimizer.arguments.b1", 1.0, "below 1"),
-        ("optimizer.arguments.b2", -0.1, "below 1"),
-        ("optimizer.arguments.eps", 0.0, "above 0"),
-        ("optimizer.clip_norm", -1.0, "at least 0"),
-        ("optimizer.clip_norm", float("inf"), "config.optimizer.clip_norm must be a finite"),
-        ("model.dropout_rate", float("nan"), "config.model.dropout_rate must be a finite number"),
-        ("evaluate.every", -1, "at least 0"),
         ("data.max_length", 129, "config.data.row_length=128"),
         ("data.batch_tokens", 127, "config.data.row_length=128"),
         ("data.corpus", "paralel_text", "parallel_text"),
         ("data.source_language", "de", "has test.en, test.ko, train.en"),
         ("evaluate.split", "tset", "has test.en, test.ko, train.en"),
-        ("evaluate.samples", -1, "at least 0"),
         ("evaluate.ensemble", "/nonexistent", "holds no config.json"),
         ("vocabulary.shared", False, "config.vocabulary.shared=True"),
         ("vocabulary.model", "no/where", "does not exist"),
         ("train.num_steps", 0, "at least 1"),
-        ("train.accumulate", 0, "at least 1"),
-        ("loss.blocks", 0, "at least 1"),
-        ("decode.beam_width", 0, "at least 1"),
         ("model.positions", "learned", "config.model.max_positions=0"),
     ],
 )

@@ -15,7 +15,7 @@ from transformer.decoding.parts import Part
 from transformer.models.ensemble import Ensemble
 from transformer.modes import score
 from transformer.tasks import translation
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 
 PENALTIES = [("gnmt", 0.6), ("power", 1.0), ("none", 0.6)]
 PAIRS = [
@@ -213,7 +213,7 @@ def said(answered, reversal_run):
 def test_a_score_a_line(said, reversal_run):
     lines = [f"{source}\t{target}" for source, target in [*PAIRS, ("a " * 16, "b")]]
     found = said("\n".join(lines).encode())
-    expected = forced(translation.load(run_config.read_config(reversal_run), reversal_run), PAIRS)
+    expected = forced(translation.load(saved_config.read_config(reversal_run), reversal_run), PAIRS)
     assert len(found) == len(lines)
     for text, one in zip(found, expected, strict=False):
         assert float(text) == pytest.approx(one.score, abs=1e-5)

@@ -16,7 +16,7 @@ from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
 from transformer.tasks import trained, translation
 from transformer.training import loop
-from transformer.workdir import config_files, run_config
+from transformer.workdir import config_files, saved_config
 from transformer.workdir.log import read
 
 
@@ -189,7 +189,7 @@ def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, mon
     for changes in ({}, {"data.batch_tokens": 512}, {"vocabulary.size": 285}):
         with pytest.raises(Enough):
             train.train(tiny_config(changes), tmp_path)
-    assert run_config.read_config(tmp_path).vocabulary.size == 285
+    assert saved_config.read_config(tmp_path).vocabulary.size == 285
 
 
 @pytest.mark.slow
@@ -209,12 +209,12 @@ def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
     config.update_from_flattened_dict({**changes, **machine, **steps})
     train.train(config, tuned)
     before, after = (
-        param_paths.flatten(trained.load(run_config.read_config(folder), folder).params)
+        param_paths.flatten(trained.load(saved_config.read_config(folder), folder).params)
         for folder in (run, tuned)
     )
     same = {path for path in before if np.array_equal(before[path], after[path])}
     assert same == {path for path in before if path.startswith("encoder/")} != set()
-    results = [run_config.read_config(folder).vocabulary.fingerprint for folder in (run, tuned)]
+    results = [saved_config.read_config(folder).vocabulary.fingerprint for folder in (run, tuned)]
     assert results[0] == results[1]
     changed = config.copy_and_resolve_references()
     changed.optimizer.frozen = ""

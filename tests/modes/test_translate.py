@@ -16,7 +16,7 @@ import pytest
 from helpers import reversal
 
 from transformer.modes import translate
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -183,7 +183,7 @@ def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
     answers = answered_in_turn(
         *(terminal, keyboard),
         end=lambda keyboard: os.write(keyboard, b"\x04"),
-        config=run_config.read_config(reversal_run),
+        config=saved_config.read_config(reversal_run),
         workdir=reversal_run,
         monkeypatch=monkeypatch,
     )
@@ -193,7 +193,7 @@ def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
 
 def test_a_program_that_waits_for_answers_gets_them(reversal_run, monkeypatch):
     """With config.decode.chunk_lines=1 nothing is read ahead from a pipe."""
-    config = run_config.read_config(reversal_run)
+    config = saved_config.read_config(reversal_run)
     config.decode.chunk_lines = 1
     answers = answered_in_turn(
         *os.pipe(), end=os.close, config=config, workdir=reversal_run, monkeypatch=monkeypatch

@@ -8,8 +8,8 @@ from helpers import reversal, tiny
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import trained
-from transformer.workdir import config_files, run_config
-from transformer.workdir.workdir import write_config
+from transformer.workdir import config_files, saved_config
+from transformer.workdir.saved_config import write_config
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def folders(tmp_path_factory):
 def config(folders):
     """The first workdir's config, with the second in the ensemble."""
     first, second = folders
-    config = run_config.read_config(first)
+    config = saved_config.read_config(first)
     config.evaluate.ensemble = str(second)
     return config
 
@@ -56,7 +56,7 @@ def test_the_log_names_the_steps_of_an_average(folders, tmp_path, caplog):
     caplog.set_level("INFO")
     for step, params in zip((7, 8), folders.values(), strict=True):
         reversal.write_workdir(tmp_path, params, step, keep=2)
-    config = run_config.read_config(tmp_path)
+    config = saved_config.read_config(tmp_path)
     config.train.save_every = 1
     for weights, words in (("latest", "step 8"), ("average", "steps 7, 8")):
         config.evaluate.weights = weights

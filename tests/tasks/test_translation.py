@@ -10,7 +10,7 @@ from transformer import registry
 from transformer.data import tokenizer, vocabulary
 from transformer.errors import UserError
 from transformer.tasks import translation
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 
 
 @pytest.mark.parametrize(("pack", "max_length", "row_length"), [(True, 48, 64), (False, 64, 48)])
@@ -62,7 +62,7 @@ def test_another_vocabulary_is_refused(reversal_run, tmp_path):
     other = vocabulary.learn_pieces(text, size=size, kind="bpe", character_coverage=1.0)
     (copy / "vocabulary" / "shared.model").write_bytes(other)
     with pytest.raises(ValueError, match=r"\A.*vocabulary.*\Z") as error:
-        translation.load(run_config.read_config(copy), copy)
+        translation.load(saved_config.read_config(copy), copy)
     assert reversal.vocabulary().fingerprint in str(error.value)
     assert tokenizer.load(other, "other").fingerprint in str(error.value)
     assert str(copy / "vocabulary") in str(error.value)
@@ -73,5 +73,5 @@ def test_what_a_workdir_lacks_is_named(reversal_run, tmp_path, name):
     copy = copied(reversal_run, tmp_path)
     shutil.rmtree(copy / name) if (copy / name).is_dir() else (copy / name).unlink()
     with pytest.raises(UserError, match=rf"\A.*{name}.*\Z") as error:  # one line
-        translation.load(run_config.read_config(copy), copy)
+        translation.load(saved_config.read_config(copy), copy)
     assert str(copy) in str(error.value)

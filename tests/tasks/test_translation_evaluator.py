@@ -23,7 +23,7 @@ from transformer import registry
 from transformer.errors import UserError
 from transformer.modes import evaluate
 from transformer.tasks import losses, translation_evaluator
-from transformer.workdir import log, run_config
+from transformer.workdir import log, saved_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,7 +93,7 @@ def run(tiny_run, data_dir, tmp_path_factory):
 
 
 def configured(run, **changes):
-    config = run_config.read_config(run[0])
+    config = saved_config.read_config(run[0])
     config.update_from_flattened_dict(run[1])
     config.update_from_flattened_dict(
         {f"evaluate.{name}": value for name, value in changes.items()}

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 from transformer.data import tokenizer, vocabulary
 from transformer.errors import UserError
 from transformer.tasks import splits, vocabularies
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 
 OPTIONS = {"size": 290, "character_coverage": 1.0, "max_sentences": 0, "model": ""}
 OPTIONS |= {"normalisation": "nfc"}
@@ -106,7 +106,7 @@ def test_a_resumed_run_keeps_its_text_and_vocabulary(prepared):
 def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, damage):
     """Also where the pieces are the same: other flags make other ids."""
     shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
-    config = run_config.read_config(tiny_run.workdir)
+    config = saved_config.read_config(tiny_run.workdir)
     vocabularies.read(tmp_path, config)
     damaged = tmp_path / "vocabulary" / name
     damage(damaged)

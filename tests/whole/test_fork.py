@@ -27,7 +27,7 @@ def import_all(tree):
     sys.path.insert(0, tree)
     for file in [*pathlib.Path("transformer").rglob("*.py"), *pathlib.Path("configs").glob("*.py")]:
         module = importlib.import_module(".".join(file.with_suffix("").parts))
-        if file.parts[0] == "configs" and file.stem != "fine_tuning":
+        if file.match("configs/[!_]*.py") and file.stem != "fine_tuning":
             module.get_config()
     import launch
     with contextlib.redirect_stdout(io.StringIO()) as printed:

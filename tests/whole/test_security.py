@@ -25,7 +25,7 @@ from transformer.modes import command_line
 from transformer.runtime import checksums
 from transformer.tasks import translation
 from transformer.tasks.translation_evaluator import evaluation
-from transformer.workdir import config_files, results, run_config
+from transformer.workdir import key_tables, results, saved_config
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = [ROOT / name for name in ("transformer", "configs", "benchmarks")]
@@ -191,7 +191,7 @@ def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, touched, monkeyp
     """No folder that its config.json names is made or read; the command line may name one."""
     outside = tmp_path / "outside"
     doctored = {key: x.format(outside) if isinstance(x, str) else x for key, x in MACHINE.items()}
-    defaults = config_files.flatten(wmt_base.get_config())
+    defaults = key_tables.flatten(wmt_base.get_config())
     content = flax.traverse_util.unflatten_dict(defaults | doctored, sep=".")
     (tmp_path / "config.json").write_text(json.dumps(content))
     began = []
@@ -201,7 +201,7 @@ def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, touched, monkeyp
     launch.main(command)
     assert str(tmp_path / "config.json") in touched
     assert not [path for path in touched if str(outside) in path]
-    found = config_files.flatten(began[0])
+    found = key_tables.flatten(began[0])
     assert {key: found.get(key) for key in doctored} == {key: defaults.get(key) for key in doctored}
     given = command_line.parse(
         [*command, "--config.data.data_dir=here", "--config.evaluate.ensemble=it"]
@@ -216,7 +216,7 @@ def test_an_ensembles_member_says_nothing_of_this_machine(reversal_run, tmp_path
     content["evaluate"]["ensemble"] = str(tmp_path / "outside")
     del content["train"]["save_every"]  # it may also be older
     (member / "config.json").write_text(json.dumps(content))
-    config = run_config.read_config(reversal_run)
+    config = saved_config.read_config(reversal_run)
     config.evaluate.ensemble = str(member)
     assert translation.load(config, reversal_run).steps == [7, 7]
 
@@ -262,7 +262,7 @@ def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_
 
     def begin():
         if mode == "load":  # as an ensemble's member is, and the other folders of a comparison
-            run_config.read_config(workdir)
+            saved_config.read_config(workdir)
         elif mode == "compare":
             command_line.parse(["--mode=compare", str(workdir), str(other)])
         else:

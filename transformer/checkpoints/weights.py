@@ -10,18 +10,13 @@ import numpy as np
 
 from transformer.checkpoints import store
 from transformer.checkpoints.store import CheckpointStore
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.workdir.early_stopping import signed
 
 Tree = Any
 
 FOLDERS = {"average": store.AVERAGED, "best": store.BEST, "latest": store.LATEST}
 WEIGHTS = tuple(FOLDERS)
-
-
-def check(weights: str) -> None:
-    """Raises UserError for a value of `config.evaluate.weights` that is not one of WEIGHTS."""
-    check_values("evaluate", {"weights": weights}, {"weights": WEIGHTS})
 
 
 def folder_name(weights: str) -> str:
@@ -40,7 +35,6 @@ def load(
 
     UserError if there is no complete checkpoint, or a file of one that is needed is damaged.
     """
-    check(weights)
     directory = workdir / folder_name(weights)
     with contextlib.closing(CheckpointStore(directory)) as saved:
         steps = saved.steps()

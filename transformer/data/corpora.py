@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from transformer import registry
 from transformer.data import text_files
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_value
 
 SPLITS = ("train", "validation", "test")
 CHUNK = 8192  # items to read at once: a corpus need not fit into memory
@@ -86,7 +86,7 @@ def load(
     from transformer.data import wmt
 
     known = (*registry.CORPORA, "parallel_text", *wmt.CORPORA)
-    check_values("data", {"corpus": corpus}, {"corpus": known})
+    check_value("data.corpus", corpus, known)
     _check_names(corpus, split, languages, wmt.CORPORA[corpus].language_pair, key)
     prepared = wmt.prepare(corpus, split, local_folder(data_dir))
     records, info = prepared.as_data_source(split=split), prepared.info.splits[split]

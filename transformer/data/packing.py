@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.runtime import drafts, paths, progress
 
 # Of `best_fit`. More waiting items take longer and fill hardly better: at WMT's lengths 0.8 % of
@@ -193,7 +193,6 @@ def concatenate_ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 def check(max_length: int, row_length: int, batch_tokens: int, *, pack: bool) -> None:
     """Raises UserError for values of `config.data` that contradict each other."""
-    check_values("data", {"max_length": max_length}, {"max_length": "at least 1"})
     if pack and max_length > row_length:
         raise UserError(
             f"config.data.max_length={max_length} does not fit into "

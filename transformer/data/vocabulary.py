@@ -16,7 +16,7 @@ import sentencepiece
 
 from transformer import registry
 from transformer.data import corpora, tokenizer
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_value
 from transformer.runtime import progress
 
 Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces
@@ -39,7 +39,7 @@ class Kind(NamedTuple):
 
 def kind_named(name: str) -> Kind:
     """Returns a kind by its name; UserError if there is none."""
-    check_values("vocabulary", {"kind": name}, {"kind": (*tokenizer.KINDS, *registry.VOCABULARIES)})
+    check_value("vocabulary.kind", name, (*tokenizer.KINDS, *registry.VOCABULARIES))
     if name in registry.VOCABULARIES:
         return registry.load(registry.VOCABULARIES[name])
     return Kind(

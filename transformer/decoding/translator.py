@@ -14,29 +14,16 @@ import flax.linen as nn
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import beam_search, chunks, compiled, sampling
+from transformer.decoding import chunks, compiled, sampling
 from transformer.decoding.batch_decoder import BatchDecoder
 from transformer.decoding.parts import Hypotheses, Part
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.models import fields
 
 Tree = dict
 
 METHODS = ("encode", "prepare", "step", "reorder", "grow")  # of the model
 FIRST_CHUNK = 64  # lines in the first chunk when reading ahead, so that it is answered early
-RULES = {
-    "method": ("beam", "sample", "mbr"),
-    "length_penalty": beam_search.PENALTIES,
-    "stopping": beam_search.STOPPING,
-    "utility": sampling.UTILITIES,
-    **dict.fromkeys(("beam_width", "num_hypotheses", "num_samples"), "at least 1 and below 2^31"),
-    **dict.fromkeys(("batch_tokens", "chunk_lines", "extra_length"), "at least 1 and below 2^31"),
-    **dict.fromkeys(("top_k", "seed", "min_length", "workers"), "at least 0 and below 2^31"),
-    "length_alpha": "at least 0 and below 2^31",
-    "max_length": "at least 16 and below 2^31",
-    "temperature": "above 0 and at most 1000",
-    "top_p": "above 0 and at most 1",
-}
 
 
 class Request(NamedTuple):
@@ -63,7 +50,12 @@ class Translator:
         self, model: nn.Module, vocabulary: tokenizer.Vocabulary, **decode: int | float | str
     ):
         """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
-        check(decode)
+        limit = {"beam": "beam_width", "mbr": "num_samples"}.get(decode["method"])
+        if limit and decode["num_hypotheses"] > decode[limit]:
+            raise UserError(
+                f"config.decode.num_hypotheses={decode['num_hypotheses']} must be at most "
+                f"config.decode.{limit}={decode[limit]}"
+            )
         fields.check_methods(model, METHODS)
         self._utility = decode.pop("utility")
         self.max_length = decode.pop("max_length")
@@ -227,14 +219,3 @@ def joined(
     count = min(map(len, parts))
     lines = zip(*(part[:count] for part in parts), strict=True)
     return [Hypothesis(join([h.text for h in k]), sum(h.score for h in k)) for k in lines]
-
-
-def check(options: dict[str, int | float | str]) -> None:
-    """Raises UserError for a wrong value; `options` has all keys of configs/translation.py."""
-    check_values("decode", options, RULES)
-    limit = {"beam": "beam_width", "mbr": "num_samples"}.get(options["method"])
-    if limit and options["num_hypotheses"] > options[limit]:
-        raise UserError(
-            f"config.decode.num_hypotheses={options['num_hypotheses']} must be at most "
-            f"config.decode.{limit}={options[limit]}"
-        )

@@ -23,7 +23,7 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 
 Tree = Any
 
@@ -72,11 +72,6 @@ class Layout(NamedTuple):
         return math.prod(self.mesh.shape[axis] for axis in ROW_AXES)
 
 
-def check(strategy: str) -> None:
-    """Raises UserError for an unknown strategy."""
-    check_values("parallel", {"strategy": strategy}, {"strategy": STRATEGIES})
-
-
 def make_layout(
     strategy: str,
     mesh: tuple[int, ...] = (0, 1, 1),
@@ -89,7 +84,6 @@ def make_layout(
     (4, 2, 1). `devices` may be abstract ones, to compile for hardware that is not present.
     UserError if the devices do not fill the mesh, or the strategy cannot use it.
     """
-    check(strategy)
     devices = (devices or jax.devices())[: num_devices or None]
     if len(mesh) != 3 or mesh[0] < 0 or min(mesh[1:]) < 1:
         raise UserError(

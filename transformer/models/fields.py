@@ -11,7 +11,7 @@ from typing import Any
 import flax.linen as nn
 
 from transformer import registry
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_value
 
 FLAX = {"parent", "name"}  # fields that every flax module has
 
@@ -74,8 +74,9 @@ def _records(model: nn.Module | type[nn.Module]) -> dict[str, type]:
 
 
 def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
-    """Raises UserError for a field that breaks its rule, see `errors.check_values`."""
-    check_values("model", values(model), rules)
+    """Raises UserError for a field that breaks its rule, see `errors.check_value`."""
+    for name, rule in rules.items():
+        check_value(f"model.{name}", getattr(model, name), rule)
 
 
 def check_methods(model: nn.Module, names: tuple[str, ...], otherwise: str = "") -> None:

@@ -5,13 +5,11 @@ the layers is a field of LayerOptions and a key of configs/_layers.py.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
 
 import flax.linen as nn
 
 from transformer.errors import UserError
-from transformer.models import dense, fields, positions
-from transformer.models.scores import SCORES
+from transformer.models import dense, positions
 
 ACTIVATIONS = {
     "relu": nn.relu,
@@ -20,24 +18,6 @@ ACTIVATIONS = {
     "silu": nn.silu,  # x * sigmoid(x), also called swish
     "sigmoid": nn.sigmoid,
 }
-DTYPES = ("float32", "bfloat16")
-RULES = {
-    "score": SCORES,
-    "shared_projections": ("", "qk", "qkv", "identity"),
-    "positions": positions.KINDS,
-    "norm": ("post", "pre"),
-    "norm_kind": ("layer", "rms", "none"),
-    "activation": tuple(ACTIVATIONS),
-    **dict.fromkeys(("d_model", "num_heads", "num_layers"), "at least 1"),
-    **dict.fromkeys(("d_ff", "key_size", "value_size"), "at least 0"),
-    **dict.fromkeys(("norm_epsilon", "max_distance"), "at least 0"),
-    "dropout_rate": "at least 0 and below 1",
-    "attention_dropout_rate": "at least 0 and below 1",
-    "activation_dropout_rate": "at least 0 and below 1",
-    "dtype": DTYPES,
-}
-# Further ones of models of texts: sinusoids are two by two, and 4 of them the fewest.
-TEXT_RULES = {"d_model": "even and at least 4", "max_positions": "at least 0"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,12 +56,8 @@ def head_sizes(options: LayerOptions) -> tuple[int, int]:
     return options.key_size or size, options.value_size or size
 
 
-def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
-    """Raises UserError for an invalid field of a model; `rules` are those of its own fields."""
-    options = model.options
-    if options.positions == "learned" and "max_positions" in rules:
-        rules = {**rules, "max_positions": "at least 1"}
-    fields.check(model, {**RULES, **rules})
+def check(options: LayerOptions) -> None:
+    """Raises UserError for hyper-parameters that contradict each other."""
     sizes_given = options.key_size and options.value_size
     if options.d_model % options.num_heads and not sizes_given:
         raise UserError(

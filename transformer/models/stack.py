@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -153,9 +153,9 @@ def multiply_adds(
     return mixed + options.num_layers * of_layer + below
 
 
-def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
-    """Raises UserError for an invalid field of a model; `rules` are those of its own fields."""
-    layer_options.check(model, rules)
+def check(model: nn.Module) -> None:
+    """Raises UserError for fields of a model that contradict each other."""
+    layer_options.check(model.options)
     options = model.options
     reads_relative = any(issubclass(mixer, MultiHeadAttention) for mixer in _mixers(model))
     if options.positions in RELATIVE and not reads_relative:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import cache as decoder_cache
-from transformer.models import dense, fields, layer_options, stack
+from transformer.models import dense, fields, stack
 from transformer.models.attention import (
     KeysValues,
     View,
@@ -21,12 +21,6 @@ from transformer.models.layer_options import LayerOptions
 from transformer.models.positions import PositionEncoding, most_positions
 
 Array = jax.Array
-
-RULES = {
-    **layer_options.TEXT_RULES,
-    "tied_embeddings": ("all", "target", "none"),
-    "num_decoder_layers": "at least 0",
-}
 
 
 class Transformer(nn.Module):
@@ -208,5 +202,5 @@ class Transformer(nn.Module):
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
-        stack.check(self, RULES)
+        stack.check(self)
         fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")

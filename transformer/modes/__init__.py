@@ -1,6 +1,6 @@
 """The modes of launch.py, one file each: what a command does from its config to its output.
 
-Read command_line.py (flags -> mode, workdir, config; with overrides.py), train.py (which uses
+Read command_line.py (flags -> mode, workdir, config), train.py (which uses
 prepare.py and evaluate.py), translate.py, score.py and align.py (lines in, lines out: lines.py),
 verify.py. Other modes are in families/ and tools/; registry.MODES lists all. A mode is a function
 of (config, workdir) that launch.py calls; it writes results to standard output, and logs everything

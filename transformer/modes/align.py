@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import Pieces
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_value
 from transformer.modes import lines, score
 from transformer.runtime import paths, progress
 from transformer.tasks import attention_weights, translation
@@ -38,7 +38,7 @@ def align(config: ConfigDict, workdir: Path) -> None:
     run = translation.load(config, workdir)
     # The weights are [L, B, H, T, S].
     layers, _, heads, _, _ = _cross_shape(run, config.architecture)
-    check_values("attention", options, rules(layers, heads))
+    check_choice(options, layers, heads)
     texts = lines.read(sys.stdin.buffer)
     sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
     saved = {}  # {'0/cross': array, ...}, what attention.npz gets
@@ -64,9 +64,10 @@ def align(config: ConfigDict, workdir: Path) -> None:
     logging.info("attention weights are in %s", workdir / "attention.npz")
 
 
-def rules(layers: int, heads: int) -> dict[str, str]:
-    """Returns what `config.attention` must be for a decoder of so many layers and heads."""
-    return {"layer": f"at least 0 and at most {layers}", "head": f"at least 0 and at most {heads}"}
+def check_choice(options: ConfigDict, layers: int, heads: int) -> None:
+    """Raises UserError for a layer or head that a decoder of so many layers and heads lacks."""
+    check_value("attention.layer", options.layer, f"at least 0 and at most {layers}")
+    check_value("attention.head", options.head, f"at least 0 and at most {heads}")
 
 
 def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from transformer.modes import prepare
 from transformer.tasks import trained
 from transformer.tasks.task import load_task
 from transformer.workdir import results
-from transformer.workdir.workdir import versions
+from transformer.workdir.saved_config import versions
 
 
 def evaluate(config: ConfigDict, workdir: Path) -> None:

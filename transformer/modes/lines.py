@@ -11,9 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
-from transformer.errors import UserError, check_values
-
-FORMATS = ("text", "json")
+from transformer.errors import UserError
 
 
 def read(file: Iterable[bytes]) -> Iterator[str]:
@@ -33,25 +31,13 @@ def read(file: Iterable[bytes]) -> Iterator[str]:
 
 
 def columns(
-    lines: Iterable[str],
-    names: Sequence[str],
-    *,
-    needed: int,
-    form: str,
-    section: str = "translate",
+    lines: Iterable[str], names: Sequence[str], *, needed: int, form: str
 ) -> Iterator[dict]:
     """Yields each line as {name: text}, from tab-separated columns or from a JSON object.
 
-    The first `needed` of `names` are required. `form` is 'text' or 'json', the value of
-    config.SECTION.format. A JSON object keeps its further keys. With a single name, the column is
-    the whole line, including tabs.
+    The first `needed` of `names` are required. `form` is 'text' or 'json'. A JSON object keeps its
+    further keys. With a single name, the column is the whole line, including tabs.
     """
-    # Checked here and not in the generator, whose body only runs when the first line is read.
-    check_values(section, {"format": form}, {"format": FORMATS})
-    return _columns(lines, names, needed, form)
-
-
-def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str) -> Iterator[dict]:
     for number, line in enumerate(lines, start=1):
         if form == "json":
             try:

@@ -6,14 +6,13 @@ from types import ModuleType
 
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import init_from, manager, store, weights
-from transformer.distributed import layout, processes
+from transformer.checkpoints import init_from, manager, store
+from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.runtime import lock
 from transformer.tasks.task import Task, load_task
-from transformer.training import loop
-from transformer.workdir import run_config, workdir
-from transformer.workdir.config_files import check_finite
+from transformer.training import optimizer
+from transformer.workdir import key_tables, saved_config, trackers
 
 
 def prepare(config: ConfigDict, folder: Path) -> Task:
@@ -34,11 +33,10 @@ def check(config: ConfigDict) -> ModuleType:
     Raises UserError for invalid values, before anything is written or compiled.
     """
     task_module = load_task(config.task)
-    check_finite(config)
-    layout.check(config.parallel.strategy)
-    weights.check(config.evaluate.weights)
+    key_tables.check(config)
+    trackers.check(config.train.trackers)
+    optimizer.check(**config.optimizer.to_dict())
     task_module.check(config)
-    loop.check(config)
     train = config.data.get("train")
     for split in ("validation", "test"):
         if train and config.data.get(split) == train and processes.is_first():
@@ -63,21 +61,21 @@ def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -
         # decay_steps may be a reference to num_steps: config.json gets the number.
         config = config.copy_and_resolve_references()
         resumed = manager.resumable(folder)
-        saved_config = None
+        saved = None
         # In a new run, the other processes read the config that process 0 has just written.
         if resumed or not processes.is_first():
-            saved_config = _saved_config(folder, config)
-            free = (*workdir.FREE, *task_module.FREE)
-            workdir.check_same_run(config, saved_config, folder, free)
+            saved = _saved(folder, config)
+            free = (*saved_config.FREE, *task_module.FREE)
+            saved_config.check_same_run(config, saved, folder, free)
         if config.train.init_from and not resumed:
             init_from.check(config.train.init_from)
-        config = task_module.prepare(config, folder, saved_config)
+        config = task_module.prepare(config, folder, saved)
         if not resumed:  # a resumed run writes it once its checkpoint is restored
-            workdir.write_config(config, folder)
+            saved_config.write_config(config, folder)
         return config
 
 
-def _saved_config(folder: Path, config: ConfigDict) -> ConfigDict:
+def _saved(folder: Path, config: ConfigDict) -> ConfigDict:
     """Returns the config that a run began with, from its config.json.
 
     If that file is missing (no shared disk) or damaged, logs a warning and returns `config`: a run
@@ -85,7 +83,7 @@ def _saved_config(folder: Path, config: ConfigDict) -> ConfigDict:
     in the workdir is taken.
     """
     try:
-        return run_config.read_config(folder)
+        return saved_config.read_config(folder)
     except UserError as error:
         action = "will be rewritten from --config" if processes.is_first() else "is not used"
         logging.warning("%s; config.json %s", error, action)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax.traverse_util import flatten_dict
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.models import dense, kernels
 from transformer.models.ensemble import Ensemble
 
@@ -222,18 +222,6 @@ def per_token(sums: dict[str, float]) -> dict[str, float]:
     """Returns means per token of the sums of `outcome`, and the perplexity."""
     means = {name: x / sums["weight"] for name, x in sums.items() if name != "weight"}
     return {**means, **summarise(means)}
-
-
-RULES = {
-    "label_smoothing": "at least 0 and below 1",
-    "smoothed_over": ("all_classes", "wrong_classes"),
-    "blocks": "at least 1",
-}
-
-
-def check(*, label_smoothing: float, smoothed_over: str, blocks: int) -> None:
-    """Raises UserError for invalid values of `config.loss`."""
-    check_values("loss", locals(), RULES)
 
 
 def check_blocks(model: nn.Module, blocks: int) -> None:

@@ -1,9 +1,8 @@
 """The interface between a task and training: the record `Task`, and helpers of every task."""
 
 import functools
-import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -71,19 +70,6 @@ def load_task(name: str) -> ModuleType:
 def build_model(config: ConfigDict, sizes: dict[str, int]) -> nn.Module:
     """Builds the flax module of `config.architecture` from `config.model` and a task's `sizes`."""
     return fields.build(config.architecture, config.model.to_dict(), **sizes)
-
-
-def check_section(check: Callable, section: str, options: Mapping) -> None:
-    """Calls check(**options) on a section of the config; UserError for a key `check` lacks."""
-    # A UserError that names the key, where check(**options) would raise a TypeError.
-    known = inspect.signature(check).parameters
-    for key in options:
-        if key not in known:
-            raise UserError(
-                f"config.{section}.{key} is not an argument of {check.__module__}."
-                f"{check.__name__}, which has {', '.join(known)}: add it there if it is a new key"
-            )
-    check(**options)
 
 
 def check_positions(model: nn.Module, length: int, what: str) -> None:

@@ -13,7 +13,7 @@ from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.runtime import paths
 from transformer.tasks.task import abstract_params, check_positions, load_task
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 
 Tree = Any
 
@@ -59,7 +59,7 @@ def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
                 f"config.evaluate.ensemble: {folder} holds no config.json: expected workdirs of "
                 "trained runs, separated by commas"
             )
-        member_config = run_config.read_with_defaults(folder)
+        member_config = saved_config.read_with_defaults(folder)
         if member_config.task != config.task:
             raise UserError(
                 f"config.evaluate.ensemble: {folder} was trained on the task "

@@ -19,7 +19,7 @@ from transformer import registry
 from transformer.data import packing, pairs, tokenizer
 from transformer.data.batches import Batches
 from transformer.decoding.translator import Translator
-from transformer.errors import UserError, check_values, quantity
+from transformer.errors import UserError, check_value, quantity
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import losses, splits, trained, translation_evaluator, vocabularies
 from transformer.tasks.evaluation import Evaluation
@@ -29,7 +29,6 @@ from transformer.tasks.task import (
     build_model,
     check_packing,
     check_positions,
-    check_section,
     make_task,
 )
 
@@ -150,14 +149,12 @@ def load(config: ConfigDict, folder: Path) -> TrainedTranslator:
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, decode = config.data, config.decode
-    tokenizers = tuple(sacrebleu.BLEU.TOKENIZERS)
-    rules = {"tokenize": tokenizers, "samples": "at least 0", "scores": ("", *registry.SCORES)}
-    check_values("evaluate", config.evaluate, rules)
+    check_value("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
+    check_value("evaluate.scores", config.evaluate.scores, ("", *registry.SCORES))
     # Of one pair, so that a package that is not there is named now.
     translation_evaluator.further_scores(config.evaluate.scores, [""], [""])
-    vocabularies.check(config.vocabulary, (*tokenizer.KINDS, "table"))
+    vocabularies.check(config.vocabulary)
     _check_bleu(config.evaluate.tokenize)
-    check_section(losses.check, "loss", config.loss)
     packing.check(data.max_length, data.row_length, data.batch_tokens, pack=data.pack)
     # The model and the translator check their own values when built, with vocabularies of any size:
     # two of different sizes where they are not shared, which tied_embeddings='all' cannot have.

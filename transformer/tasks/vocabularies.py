@@ -1,25 +1,19 @@
 """The folder vocabulary/ of a workdir: `prepare` learns and writes it, `read` loads it."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from ml_collections import ConfigDict
 
 from transformer.data import corpora, tokenizer, vocabulary
 from transformer.data.vocabulary import Vocabulary
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.runtime import checksums, paths
 from transformer.tasks import splits
-from transformer.workdir import run_config
-
-# Far beyond any text; from 2^31 / 1.1 on SentencePiece would not end.
-SIZE = "at least 1 and at most 100000000"
+from transformer.workdir.saved_config import read_config
 
 
-def check(options: ConfigDict, kinds: Sequence[str]) -> None:
-    """Raises UserError for invalid values of `config.vocabulary`; `kinds` are the allowed kinds."""
-    rules = {"kind": kinds, "normalisation": tokenizer.NORMALISATIONS, "size": SIZE}
-    check_values("vocabulary", options, rules)
+def check(options: ConfigDict) -> None:
+    """Raises UserError for a kind of vocabulary that cannot be had."""
     # Only a new run takes a vocabulary over: a workdir already has one, with a fingerprint.
     has_vocabulary = options.model or options.fingerprint
     if not has_vocabulary and not vocabulary.kind_named(options.kind).learn:
@@ -109,7 +103,7 @@ def _kept(config: ConfigDict, folder: Path) -> Vocabulary | None:
     """Returns the workdir's vocabulary, if it was learnt from this text with these settings."""
     made_of = lambda c: (c.data.fingerprint, {**c.vocabulary, "fingerprint": ""}, c.train.seed)
     try:
-        saved_config = run_config.read_config(folder)
+        saved_config = read_config(folder)
         if not config.vocabulary.model and made_of(saved_config) == made_of(config):
             return read(folder, saved_config)
     except (UserError, AttributeError):  # there is none, or it is damaged, or of another task

@@ -26,10 +26,9 @@ from transformer.distributed.parallel_step import (
     rows_for_devices,
     shard_batch,
 )
-from transformer.errors import check_values, quantity
+from transformer.errors import quantity
 from transformer.runtime import memory, progress
-from transformer.tasks.task import Task, check_section
-from transformer.training import optimizer as optimizers
+from transformer.tasks.task import Task
 from transformer.training.meters import Meters, describe
 from transformer.training.state import TrainState, restore_or_init, save
 from transformer.training.update import make_step
@@ -37,7 +36,7 @@ from transformer.workdir import log as logs
 from transformer.workdir import trackers
 from transformer.workdir.early_stopping import is_out_of_patience
 from transformer.workdir.log import OnLog
-from transformer.workdir.workdir import write_config
+from transformer.workdir.saved_config import write_config
 
 Tree = Any
 
@@ -232,23 +231,3 @@ def rehearse(
     message = "dry run done in %.1f s: the largest batches of validation, %s of training"
     logging.info(message, time.perf_counter() - start, quantity(len(batches), "step"))
     return state
-
-
-RULES = {
-    "train": {
-        "num_steps": "at least 1",
-        "accumulate": "at least 1",
-        "log_every": "at least 1",
-        "save_every": "at least 1",
-        "seed": "at least 0 and below 2^31",
-    },
-    "evaluate": {"average_last": "at least 1", "every": "at least 0", "patience": "at least 0"},
-}
-
-
-def check(config: ConfigDict) -> None:
-    """Raises UserError for invalid values of `config.train`, `optimizer` and `evaluate`."""
-    for section, rules in RULES.items():
-        check_values(section, config[section], rules)
-    trackers.check(config.train.trackers)
-    check_section(optimizers.check, "optimizer", config.optimizer.to_dict())

@@ -1,7 +1,4 @@
-"""Config files: loads them, and checks their keys and types.
-
-Every mistake is a UserError of one line that names the key, the value and what would be right.
-"""
+"""Config files: finds and loads them; a mistake in one is a UserError of one line."""
 
 import contextlib
 import difflib
@@ -17,30 +14,11 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
-from transformer.registry import TASKS
 
 PACKAGED = Path(__file__).resolve().parents[1] / "packaged"  # of an installed package
 # The folder of launch.py.
 HERE = PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[1]
 CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task
-
-FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
-
-KINDS = {
-    int: "an integer",
-    float: "a number",
-    bool: "True or False",
-    str: "a string",
-    tuple: "a tuple",
-    ConfigDict: "a group of keys",
-}
-
-# {key: prefix of the keys that its value decides on}: 'sgd' has other arguments than 'adam'.
-CHOICES = {
-    "architecture": "model.",
-    "optimizer.name": "optimizer.arguments.",
-    "optimizer.schedule.name": "optimizer.schedule.",
-}
 
 
 def load_config(file: str) -> ConfigDict:
@@ -48,6 +26,16 @@ def load_config(file: str) -> ConfigDict:
 
     FILE is a path, the name of one in configs/, or a module of a package (`find`).
     """
+    return load(file)[0]
+
+
+def default_config(task: str = "translation") -> ConfigDict:
+    """Returns the config with every key of a task and its default value."""
+    return load_config(str(CONFIGS / f"{task}.py"))
+
+
+def load(file: str) -> tuple[ConfigDict, dict]:
+    """Returns a config file's config, as `load_config` does, and its table KEYS, {} without one."""
     name, _, variant = file.partition(":")
     if not (spec := find(name)):
         # Compares stems: with 'configs/' and '.py' around them, any two names would be alike.
@@ -73,7 +61,7 @@ def load_config(file: str) -> ConfigDict:
             raise ValueError(f"get_config() must return an ml_collections.ConfigDict, not a {kind}")
     except Exception as error:  # the user's code can raise anything
         raise UserError(f"--config={file}: {_explained(error, path)}") from error
-    return config
+    return config, getattr(module, "KEYS", {})
 
 
 def find(name: str) -> ModuleSpec | None:
@@ -119,87 +107,3 @@ def _explained(error: Exception, path: Path) -> str:
     frame = next((line for line in reversed(lines) if Path(line.filename) == path.resolve()), None)
     place = f"line {frame.lineno}, `{frame.line}`: " if frame else ""
     return f"{place}{type(error).__name__}: {message}"
-
-
-def default_config(task: str = "translation") -> ConfigDict:
-    """Returns the config with every key of a task and its default value."""
-    return load_config(str(CONFIGS / f"{task}.py"))
-
-
-def defaults_of(config: ConfigDict, what: str) -> ConfigDict:
-    """Returns the `default_config` of a config's task; UserError if it names none.
-
-    `what` names the config's source in the message.
-    """
-    if (task := config.get("task", "translation")) not in TASKS:
-        raise UserError(
-            f"{what}: config.task must be one of {', '.join(TASKS)}, found {task!r} (start your "
-            "config from one of those in configs/, as in config = translation.get_config())"
-        )
-    return default_config(task)
-
-
-def check_finite(config: ConfigDict) -> None:
-    """Raises UserError for a number that is non-finite as float32."""
-    for key, value in flatten(config).items():
-        # Not `>`, which is False for NaN.
-        if isinstance(value, float) and not abs(value) <= FLOAT32_MAX:
-            raise UserError(f"config.{key} must be a finite number in float32, found {value}")
-
-
-def check_types(config: ConfigDict, defaults: ConfigDict, what: str, prefix: str = "") -> None:
-    """Raises UserError for a value whose type is not that of the default.
-
-    An int is accepted for a float, and anything for a key without a default. `what` names the
-    config's source in the message.
-    """
-    for key, default in defaults.items():
-        value = config.get(key, default)
-        if isinstance(default, ConfigDict) and isinstance(value, ConfigDict):
-            check_types(value, default, what, f"{prefix}{key}.")
-        # By type(), because isinstance takes True for an integer.
-        elif type(value) is not type(default) and (type(value), type(default)) != (int, float):
-            value = value.to_dict() if isinstance(value, ConfigDict) else value
-            right = kind_of(default)
-            raise UserError(f"{what}: config.{prefix}{key} must be {right}, found {value!r}")
-
-
-def kind_of(default: object) -> str:
-    """Says what a value of a key with this default must be: 'an integer, such as 3'."""
-    kind = KINDS[type(default)]
-    return kind if isinstance(default, ConfigDict) else f"{kind}, such as {default!r}"
-
-
-def needed_keys(config: ConfigDict, defaults: ConfigDict) -> dict[str, object]:
-    """Returns the keys that a config must have, with their defaults.
-
-    All keys of the defaults are needed, except those of the default architecture, optimizer or
-    schedule where the config names another: 'sgd' as optimizer.name needs no
-    optimizer.arguments.b1.
-    """
-    values, needed = flatten(config), flatten(defaults)
-    changed = [x for x in CHOICES if x in needed and values.get(x, needed[x]) != needed[x]]
-    unneeded = tuple(CHOICES[key] for key in changed)
-    return {key: x for key, x in needed.items() if key in CHOICES or not key.startswith(unneeded)}
-
-
-def check_keys(config: ConfigDict, defaults: ConfigDict, what: str) -> None:
-    """Raises UserError for a config that lacks a key; `what` names its source in the message."""
-    keys = flatten(config)
-    lacking = [key for key in needed_keys(config, defaults) if key not in keys]
-    if lacking:
-        raise UserError(
-            f"{what} lacks config.{lacking[0]} ({len(lacking)} keys in all), which "
-            f"{config.task}.get_config() of configs/{config.task}.py has"
-        )
-
-
-def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
-    """Returns a config as {'model.d_model': 512, ...}."""
-    flat = {}
-    for key, value in config.items():
-        if isinstance(value, ConfigDict):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat

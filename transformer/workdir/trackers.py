@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer.distributed import processes
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_value
 from transformer.registry import TRACKERS, load
 from transformer.runtime import json_files
 
@@ -29,7 +29,7 @@ class Tracker(NamedTuple):
 def check(names: str) -> None:
     """Raises UserError unless `names`, with commas between, are trackers that are installed."""
     for name in filter(None, names.split(",")):
-        check_values("train", {"trackers": name}, {"trackers": tuple(TRACKERS)})
+        check_value("train.trackers", name, tuple(TRACKERS))
         if not importlib.util.find_spec(name):
             raise UserError(f"config.train.trackers: {name} is missing: pip install {name}")
 

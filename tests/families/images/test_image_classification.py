@@ -17,7 +17,7 @@ from transformer.errors import UserError
 from transformer.modes import command_line
 from transformer.tasks import trained
 from transformer.workdir.log import read
-from transformer.workdir.run_config import read_config
+from transformer.workdir.saved_config import read_config
 
 TINY = {
     "data.size": 8,
@@ -150,9 +150,7 @@ def test_changed_training_images_are_not_resumed(digits, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data.batch_images": 0}, "config.data.batch_images must be at least 1"),
         ({"data.channels": 3}, "config.data.channels=3 needs as many numbers in config.model.mean"),
-        ({"data.padding": -1}, "config.data.padding must be at least 0"),
         ({"model.patch_size": 6}, "config.model.patch_size=6 must be a power of two"),
         ({"loss.label_smoothing": 1.0}, "config.loss.label_smoothing must be at least 0 and below"),
         ({"data.train": "nothing"}, "config.data.train='nothing': expected a folder"),

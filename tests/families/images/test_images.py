@@ -101,18 +101,3 @@ def test_grey_and_colour_become_each_other():
         images.decode(colour[:-30], "x.png", 3)
     with pytest.raises(UserError, match=r"^x.png has more than 8 bits a channel"):
         images.decode(encoded(np.zeros((3, 3), np.uint16)), "x.png", 3)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"size": 0}, "config.data.size must be at least 1"),
-        ({"channels": 2}, "config.data.channels must be one of 1, 3"),
-        ({"central_crop": 0.0}, "config.data.central_crop must be above 0"),
-        ({"min_area": 1.5}, "config.data.min_area must be at least 0 and at most 1"),
-    ],
-)
-def test_invalid_values_are_named(changes, message):
-    images.check(AUGMENTED)
-    with pytest.raises(UserError, match=message):
-        images.check(AUGMENTED._replace(**changes))

@@ -138,11 +138,9 @@ def test_variants_have_as_many_parameters_within_3_percent(config):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stem": "pixels"}, "config.model.stem must be one of 'patches', 'convolutions'"),
         ({"patch_size": 5}, "config.data.size=12 must be a multiple of config.model.patch_size=5"),
         ({"stem": "convolutions", "patch_size": 3}, "patch_size=3 must be a power of two"),
         ({"num_layers": 0}, "config.model.num_layers=0 needs config.model.pooling='mean'"),
-        ({"position_grid": 0}, "config.model.position_grid must be at least 1"),
         ({"mean": (0.5,)}, "config.model.mean and config.model.std must have a number for each"),
         ({"std": (0.5, 0.0, 0.5)}, "config.model.std must be above 0"),
         ({"num_heads": 3}, "config.model.d_model=8 must be a multiple of"),

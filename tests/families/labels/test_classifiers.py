@@ -11,7 +11,6 @@ import pytest
 from transformer.data.batches import Batches
 from transformer.data.packing import Rows
 from transformer.distributed import layout
-from transformer.errors import UserError
 from transformer.families.labels import classifiers
 
 LABELS = ("a", "b", "c", "d")  # no item is a "c"
@@ -145,9 +144,3 @@ def test_a_class_of_no_item_and_no_prediction_has_no_f1():
 def test_probabilities_sum_to_one(params, logits):
     probs = classifiers.probabilities(params, {"numbers": NUMBERS}, model=Linear())
     np.testing.assert_allclose(probs, np.exp(log_softmax(logits)), rtol=1e-5)
-
-
-@pytest.mark.parametrize("smoothing", [-0.1, 1.0, math.nan])
-def test_a_smoothing_that_leaves_nothing_is_refused(smoothing):
-    with pytest.raises(UserError, match=r"^config\.loss\.label_smoothing must be at least 0"):
-        classifiers.check(label_smoothing=smoothing)

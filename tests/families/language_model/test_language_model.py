@@ -19,12 +19,8 @@ def test_flops_are_those_of_the_matrix_products():
 def test_learned_positions_are_limited_and_wrong_fields_are_one_line():
     assert language.model().position_limit == 12
     assert language.model(positions="interleaved").position_limit == np.inf
-    for changes, words in (
-        ({"positions": "rotated"}, "positions must be one of"),
-        ({"d_model": 15}, "d_model must be even"),
-        ({"num_heads": 3, "key_size": 0}, "multiple of"),
-    ):
-        fields = {k: v for k, v in {**language.ARGUMENTS, **changes}.items() if k != "vocab_size"}
-        model = model_fields.build("language_model", fields, vocab_size=13)
-        with pytest.raises(UserError, match=rf"\Aconfig\.model\..*{words}"):
-            language.parameters(model)
+    fields = {**language.ARGUMENTS, "num_heads": 3, "key_size": 0}
+    del fields["vocab_size"]
+    model = model_fields.build("language_model", fields, vocab_size=13)
+    with pytest.raises(UserError, match=r"\Aconfig\.model\..*multiple of"):
+        language.parameters(model)

@@ -128,14 +128,12 @@ def test_a_run_learns_and_its_result_has_the_accuracy_of_each_length(tmp_path, c
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data__problem": "sort"}, r"data\.problem must be one of 'copy', 'recall', found 'sort'"),
         ({"data__max_length": 1}, r"data\.max_length must be at least 2, found 1"),
         ({"data__test_lengths": (4, 1)}, r"data\.test_lengths must be integers of 2 or more"),
         ({"data__test_lengths": (4.5,)}, r"data\.test_lengths must be integers of 2 or more"),
         ({"data__test_lengths": (8, 9)}, r"data\.test_lengths=\(8, 9\) must have a length of at "),
         ({"data__test_lengths": ()}, r"data\.test_lengths=\(\) must have a length of at most "),
         ({"data__batch_tokens": 11}, r"data\.batch_tokens=11 is less than one row of 12 tokens"),
-        ({"evaluate__split": "train"}, r"evaluate\.split must be one of 'validation', 'test'"),
         (
             {"model__positions": "learned", "model__max_positions": 15},
             r"model\.max_positions=15 learned positions are fewer than the 16 of an item of "

@@ -14,7 +14,7 @@ from configs import paraphrase
 from transformer.errors import UserError
 from transformer.families.texts import classification, labelled_text
 from transformer.modes import train
-from transformer.workdir import run_config
+from transformer.workdir import saved_config
 from transformer.workdir.log import read
 
 
@@ -55,7 +55,7 @@ def test_a_run_learns_and_is_scored(trained):
     assert (start["step"], start["devices"], start["processes"]) == (0, 8, 1)
     assert "training texts of 3 classes" in start["data"]
     assert (trained / "vocabulary" / "labels.txt").read_text() == "bad\ngood\nodd\n"
-    assert run_config.read_config(trained).data.num_classes == 3
+    assert saved_config.read_config(trained).data.num_classes == 3
 
 
 def test_classify_answers_as_evaluated(trained, folder, answered):
@@ -105,7 +105,7 @@ def test_pairs_are_learnt_and_classified_as_evaluated(configure, tmp_path, answe
     predictions = (folder / "evaluation" / "test.prediction").read_text().splitlines()
     _, *answers = answered("classify", folder, pairs.encode()).splitlines()  # after the run's score
     assert [line.split("\t")[0] for line in answers] == predictions
-    reader = classification.reader(run_config.read_config(folder), folder)
+    reader = classification.reader(saved_config.read_config(folder), folder)
     for line in ("one text", "bad\ta\tb", "", "a\t"):
         message = re.escape(f"line 1: expected A<tab>B, found {line!r}")
         with pytest.raises(UserError, match=f"^{message}$"):
@@ -126,13 +126,13 @@ def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, archit
     lines = [x for x in read(tmp_path) if x["kind"] == "validation"]
     assert lines[-1]["loss"] < 0.8 * lines[0]["loss"]
     assert ("penalty" in lines[-1]) == (architecture == "self_attentive")
-    config = run_config.read_config(tmp_path)
+    config = saved_config.read_config(tmp_path)
     task = classification.build(config, tmp_path)
     assert_devices_take_the_steps_of_one(config, task, "jit", (2, 2, 2))
 
 
 def test_a_long_text_is_cut(configure, trained):
-    config = run_config.read_config(trained)
+    config = saved_config.read_config(trained)
     config.data.max_length = 8
     corpus = classification.labelled(config, "test")
     batches = classification.batches_of(config, trained, corpus, np.zeros(len(corpus)), None)
@@ -155,7 +155,7 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
     texts.mkdir()
     for file in folder.glob("*.tsv"):
         shutil.copy(file, texts)
-    saved = run_config.read_config(copied)
+    saved = saved_config.read_config(copied)
     config = configure(**{"data.directory": str(texts)})
     assert classification.prepare(config, copied, saved).vocabulary == saved.vocabulary
     (copied / "vocabulary" / "labels.txt").write_text("bad\nodd\ngood\n")
@@ -170,14 +170,9 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data.max_length": 1}, r"config\.data\.max_length must be at least 2"),
         ({"data.batch_tokens": 31}, r"config\.data\.batch_tokens=31 is less than one row"),
         ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
-        ({"vocabulary.kind": "words"}, r"config\.vocabulary\.kind must be one of 'bpe', 'unigram'"),
-        ({"loss.label_smoothing": 1.0}, r"config\.loss\.label_smoothing must be at least 0"),
-        ({"model.pooling": "last"}, r"config\.model\.pooling must be one of"),
         ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
-        ({"data.num_texts": 3}, r"config\.data\.num_texts must be one of 1, 2, found 3"),
         ({"data.num_texts": 2, "data.max_length": 3}, r"max_length must be at least 4, found 3"),
         ({"data.num_texts": 2, "model.positions": "rotary"}, r"needs positions of the input"),
         ({"data.num_texts": 2, "model.positions": "none"}, r"needs positions of the input"),
@@ -220,7 +215,7 @@ def test_a_run_reads_the_labels_of_a_split_once(configure, trained, monkeypatch)
 
     monkeypatch.setattr(labelled_text, "read_labels", functools.lru_cache(counted))
     monkeypatch.setattr(labelled_text.LabelledText, "place", lambda self, i: 1 / 0)  # of errors
-    config = run_config.read_config(trained)
+    config = saved_config.read_config(trained)
     classification.prepare(config, trained, config)
     task = classification.build(config, trained)
     classification.evaluator(config, trained, task.model, "final")

@@ -9,7 +9,6 @@ from families.texts import texts
 from flax.traverse_util import flatten_dict
 from helpers import tiny
 
-from transformer.errors import UserError
 from transformer.families.texts.text_encoder import mean
 
 MASKED = np.array([[1, 4, 0], [2, 0, 0], [1, 3, 6]])  # columns; row 1 has one masked token
@@ -80,23 +79,6 @@ def test_flops_are_those_of_the_compiled_matrix_products(length):
         assert model.flops(4, length) / 3 == pytest.approx(
             compiled.cost_analysis()["flops"], rel=0.06
         )
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"pooling": "max"}, r"config\.model\.pooling must be one of 'first', 'mean', found 'max'"),
-        ({"norm": "batch"}, r"config\.model\.norm must be one of"),
-        (
-            {"positions": "learned", "max_positions": 0},
-            r"config\.model\.max_positions must be at least 1",
-        ),
-        ({"num_heads": 0}, r"config\.model\.num_heads must be at least 1"),
-    ],
-)
-def test_fields_that_cannot_work_are_refused(changes, message):
-    with pytest.raises(UserError, match=message):
-        tiny.shapes(texts.classifier(**changes), texts.inputs())
 
 
 def test_only_learned_positions_are_limited():

@@ -121,7 +121,7 @@ def test_the_settings_of_the_evaluation_are_compared(compared, tmp_path):
         ),
         (["a", "b", "--config.compare.set=c"], r"set='c': a has been evaluated on test"),
         (["a", "b", "--config.compare.page=a"], r"compare\.page: a is a folder, expected a file"),
-        (["a", "b", "--config.compare.pages=c"], r"did you mean config\.compare\.page\?"),
+        (["a", "b", "--config.compare.pages=c"], r"did you mean --config\.compare\.page\?"),
     ],
 )
 def test_mistakes_are_one_line(compared, arguments, words):

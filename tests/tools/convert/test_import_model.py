@@ -11,14 +11,14 @@ from transformer.modes import command_line, prepare
 from transformer.tasks import translation
 from transformer.tools.convert import import_model as import_model_mode
 from transformer.tools.convert.import_model import import_model
-from transformer.workdir import config_files, run_config
+from transformer.workdir import config_files, saved_config
 
 RECORDED = pathlib.Path(__file__).parent / "fixtures" / "marian"
 
 
 def imported(folder, target):
     import_model(config_files.default_config("translation"), (folder, target))
-    return run_config.read_config(target)
+    return saved_config.read_config(target)
 
 
 @pytest.fixture(scope="module")

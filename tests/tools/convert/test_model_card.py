@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from transformer.tasks.trained import Trained
-from transformer.tools.convert import export_keys, model_card
+from transformer.tools.convert import model_card
+from transformer.workdir import key_tables
 from transformer.workdir.config_files import default_config
 
 
@@ -16,7 +17,7 @@ def card(tmp_path):
 
     def text(task="translation", licence="mit", step=9, **data):
         config = default_config(task)
-        config.update(export_keys.keys())
+        key_tables.set_mode_keys(config, "export")
         config.data.update(directory="/home/somebody/texts", **data)
         config.export.licence = licence
         run = Trained(None, {"bias": np.zeros(1234)}, [step], step)

@@ -3,9 +3,8 @@
 import pytest
 
 from transformer import registry
-from transformer.modes import overrides
 from transformer.tools.help import config_help
-from transformer.workdir.config_files import flatten
+from transformer.workdir import key_tables
 
 
 def paragraph(text, key):
@@ -22,6 +21,7 @@ def paragraph(text, key):
 
 def test_a_comment_is_behind_its_key_or_above_it():
     source = """
+        "train.num_steps": [3, "at least 1"],  # updates
     # Of the whole text,
     # in pieces.
     config.data.size = 5  # and more
@@ -32,18 +32,25 @@ def test_a_comment_is_behind_its_key_or_above_it():
         "cell": "gru",  # or 'lstm'
     """
     expected = {"data.size": "Of the whole text, in pieces. and more", "model.name": "what it is"}
-    assert config_help.comments(source) == {**expected, "cell": "or 'lstm'"}
+    assert config_help.comments(source) == {
+        **expected,
+        "cell": "or 'lstm'",
+        "train.num_steps": "updates",
+    }
 
 
 def test_keys_are_shown_with_value_default_and_comment():
     text = config_help.text(["--config=multi30k_rnn:dot", "--config.decode.beam_width=7"])
-    assert paragraph(text, "decode.beam_width") == ("--config.decode.beam_width=7", "default 4")
+    assert paragraph(text, "decode.beam_width") == (
+        "--config.decode.beam_width=7",
+        "default 4; at least 1",
+    )
     assert paragraph(text, "model.cell")[1].startswith("or 'lstm'; ")
     # The comment of the config's own key, and no default of another architecture.
     assert paragraph(text, "model.d_model")[1].startswith("of embeddings and states; half of it")
     assert paragraph(text, "train.num_steps") == (
         "--config.train.num_steps=4000",
-        "default 100000; updates",
+        "default 100000; at least 1; updates",
     )
     assert "fingerprint" not in text
     assert max(map(len, text.splitlines())) <= config_help.WIDTH
@@ -51,11 +58,6 @@ def test_keys_are_shown_with_value_default_and_comment():
     assert first.startswith("Most used\n  --config.data.directory=")
     titles = [group.partition("\n")[0] for group in groups]
     assert titles[:3] == ["config", "config.data", "config.decode"]
-
-
-@pytest.mark.parametrize("mode", [name for name, mode in registry.MODES.items() if mode.keys])
-def test_keys_of_a_mode_are_explained(mode):
-    assert flatten(overrides.mode_keys(mode)).keys() <= config_help.comments_of_mode(mode).keys()
 
 
 # Those that start from one run or one config.
@@ -67,7 +69,7 @@ FROM_ONE = [x for x, m in registry.MODES.items() if m.keys and m.start in STARTS
 def test_help_has_the_keys_of_a_mode(mode, tiny_run):
     start = STARTS[registry.MODES[mode].start].format(tiny_run.workdir)
     text = config_help.text([f"--mode={mode}", start])
-    for key in flatten(overrides.mode_keys(mode)):
+    for key in key_tables.of_mode(mode):
         assert paragraph(text, key)[1], key
 
 

@@ -4,7 +4,7 @@ import json
 
 from transformer.tools.pages import run
 from transformer.workdir import config_files
-from transformer.workdir.run_config import read_config
+from transformer.workdir.saved_config import read_config
 
 # What the results of a task name as their columns.
 LABELLED = {"reference": "label", "output": "prediction", "measure": "probability"}

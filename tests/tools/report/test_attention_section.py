@@ -17,7 +17,7 @@ from transformer.families.texts import classification
 from transformer.tasks import attention_weights as weights
 from transformer.tasks import translation, vocabularies
 from transformer.tools.report import attention_section
-from transformer.workdir import workdir
+from transformer.workdir import saved_config
 
 
 def test_a_translation_s_three_kinds(tmp_path):
@@ -62,7 +62,7 @@ def classified(tmp_path_factory):
     reviews.write(folder)
     config = reviews.config(folder, folder / "data", **{"data.test": "test.tsv"})
     config = classification.prepare(config, folder / "run", None)
-    workdir.write_config(config, folder / "run")
+    saved_config.write_config(config, folder / "run")
     items = [
         {"input": "goodly film", "reference": "good", "output": "good"},
         {"input": "the badly", "reference": "bad", "output": "odd"},

@@ -12,7 +12,7 @@ from tools.pages.workdirs import HOSTILE
 from transformer.families.language_model import generate, language_evaluator
 from transformer.tasks import trained, vocabularies
 from transformer.tools.report import sampled_texts
-from transformer.workdir import workdir
+from transformer.workdir import saved_config
 
 LETTERS = " abcdefgh"
 
@@ -21,7 +21,7 @@ LETTERS = " abcdefgh"
 def folder(tmp_path):
     config = language.config(tmp_path, {"generate.num_samples": 3, "generate.format": "json"})
     folder = tmp_path / "run"
-    workdir.write_config(config, folder)
+    saved_config.write_config(config, folder)
     vocabularies.write(folder, config, {"text.characters": LETTERS.encode()})
     return folder
 

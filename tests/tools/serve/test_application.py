@@ -10,10 +10,12 @@ import time
 
 import pytest
 import uvicorn
+from ml_collections import ConfigDict
 
 from transformer.decoding.translator import Hypothesis
-from transformer.tools.serve import application, serve_keys
+from transformer.tools.serve import application
 from transformer.tools.serve.served import Served
+from transformer.workdir import key_tables
 
 JSON = {"Content-Type": "application/json"}
 
@@ -43,7 +45,7 @@ class Service:
 
     def __init__(self, **changes):
         self.model = Capitals()
-        options = serve_keys.keys().serve
+        options = key_tables.set_mode_keys(ConfigDict(), "serve").serve
         options.update(batch_wait=0.0, **changes)
         model = Served(self.model.translate, self.model.page, 4, workers=2)
         app = application.application({"a": model, "b": model}, options)

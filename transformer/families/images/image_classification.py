@@ -11,13 +11,13 @@ from ml_collections import ConfigDict
 
 from transformer.data.batches import Batches
 from transformer.data.packing import Rows
-from transformer.errors import UserError, check_values, quantity
+from transformer.errors import UserError, quantity
 from transformer.families.images import images
 from transformer.families.images.images import LabelledImages, View
 from transformer.families.labels import class_names, classifiers
 from transformer.tasks import splits
 from transformer.tasks.evaluation import Evaluation
-from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
+from transformer.tasks.task import Task, abstract_params, build_model, make_task
 
 FREE = ("data.num_threads", "data.num_classes", "classify.")
 CHUNK_IMAGES = 1024  # images in memory at once, where only their names and labels are read
@@ -28,10 +28,7 @@ model = build_model
 
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
-    data, view = config.data, training_view(config)
-    images.check(view)
-    check_values("data", data, {"batch_images": "at least 1", "num_threads": "at least 0"})
-    check_section(classifiers.check, "loss", config.loss)
+    data = config.data
     checked = model(config, sizes(config, None))
     if len(checked.mean) != data.channels:
         raise UserError(

@@ -25,7 +25,7 @@ from tensorflow_datasets.image_classification import cifar
 
 from transformer.data import builders
 from transformer.data.corpora import local_folder
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_value
 from transformer.families.images import image_files
 from transformer.families.images.image_files import ImageFiles
 from transformer.families.images.images import LabelledImages
@@ -150,7 +150,7 @@ def load(
     'train[90%:]'; for OWN it is a stem in `directory`, see `image_files.find`. `key` is the split's
     config key, named in errors. UserError for a split that is missing or cannot be prepared.
     """
-    check_values("data", {"corpus": corpus}, {"corpus": (OWN, *KNOWN)})
+    check_value("data.corpus", corpus, (OWN, *KNOWN))
     data_dir = local_folder(data_dir)
     # Own images are prepared as one split, 'images': of 'train[:90%]' TFDS reads 'images[:90%]'.
     stem, bracket, part = split.partition("[")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.families.images.image_files import open_image
 
 MODES = {1: "L", 3: "RGB"}  # Pillow's, by the number of channels
@@ -55,20 +55,6 @@ class View(NamedTuple):
     flip: bool = False  # mirrors an image left to right, with probability 1/2
     # Above 0: a random box replaces the central square, of at least this share of the image's area.
     min_area: float = 0.0
-
-
-RULES = {
-    "size": "at least 1",
-    "padding": "at least 0",
-    "channels": tuple(MODES),
-    "central_crop": "above 0 and at most 1",
-    "min_area": "at least 0 and at most 1",
-}
-
-
-def check(view: View) -> None:
-    """Raises UserError for invalid values of `config.data`."""
-    check_values("data", view._asdict(), RULES)
 
 
 def example(rows: int, view: View) -> dict:

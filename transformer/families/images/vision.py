@@ -13,17 +13,6 @@ from transformer.models.attention import View, stacked_weights
 from transformer.models.layer_options import LayerOptions
 
 Array = jax.Array
-RULES = {
-    "stem": ("patches", "convolutions"),
-    "pooling": ("token", "mean"),
-    # 'rotary' and 'shaw' are relative to the patches' order, row by row.
-    "positions": ("learned", "none", "rotary", "shaw"),
-    "concatenated_positions": (False,),
-    "num_layers": "at least 0",
-    "patch_size": "at least 1",
-    "stem_depth": "at least 1",
-    "position_grid": "at least 1",
-}
 
 
 class VisionTransformer(nn.Module):
@@ -121,7 +110,7 @@ class VisionTransformer(nn.Module):
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
-        stack.check(self, RULES)
+        stack.check(self)
         if self.stem == "patches" and self.image_size % self.patch_size:
             raise UserError(
                 f"config.data.size={self.image_size} must be a multiple of "

@@ -12,17 +12,12 @@ import jax
 import numpy as np
 
 from transformer.data.batches import Batches
-from transformer.errors import check_values, quantity
+from transformer.errors import quantity
 from transformer.tasks import losses
 from transformer.tasks.evaluation import Evaluation, SplitSums
 
 Array = jax.Array
 Tree = Any
-
-
-def check(*, label_smoothing: float) -> None:
-    """Raises UserError for invalid values of `config.loss`."""
-    check_values("loss", locals(), {"label_smoothing": losses.RULES["label_smoothing"]})
 
 
 def cross_entropy(

@@ -13,7 +13,6 @@ from ml_collections import ConfigDict
 
 from transformer.decoding import chunks, parts
 from transformer.distributed import layout
-from transformer.errors import check_values
 from transformer.families.labels import class_names, classifiers
 from transformer.modes import lines
 from transformer.runtime import memory, progress
@@ -31,7 +30,6 @@ def classify(config: ConfigDict, workdir: Path) -> None:
     lines before it are answered first, and then its UserError is raised.
     """
     options = config.classify
-    check(options)
     names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
     task = load_task(config.task)
     task.check(config)
@@ -53,12 +51,6 @@ def classify(config: ConfigDict, workdir: Path) -> None:
             for text, row in zip(texts, answers, strict=True):
                 lines.write(sys.stdout.buffer, _format(text, row, names, options.format))
             advance(len(texts))
-
-
-def check(options: ConfigDict) -> None:
-    """Raises UserError for invalid values of `config.classify`."""
-    rules = {"format": lines.FORMATS, "batch_size": "at least 1", "chunk_lines": "at least 1"}
-    check_values("classify", options, rules)
 
 
 def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) -> list[np.ndarray]:

@@ -30,17 +30,6 @@ from transformer.models import fields
 Array = jax.Array
 Tree = dict
 
-# Rules of config.generate; 2^31 does not fit into the device's int32.
-RULES = {
-    "max_tokens": "at least 1 and below 2^31",
-    "num_samples": "at least 1 and below 2^31",
-    "batch_size": "at least 1 and below 2^31",
-    "lines": "at least 0 and below 2^31",
-    "top_k": "at least 0 and below 2^31",
-    "seed": "at least 0 and below 2^31",
-    "temperature": "above 0 and at most 1000",
-    "top_p": "above 0 and at most 1",
-}
 SAMPLING = ("max_tokens", "seed", "temperature", "top_k", "top_p")  # arguments of `sample`
 METHODS = ("encode", "prepare", "step")  # of the model
 BLOCK = 16  # tokens sampled on the device before they are copied to the host

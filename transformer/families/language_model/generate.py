@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding import chunks
-from transformer.errors import check_values, quantity
+from transformer.errors import quantity
 from transformer.families.language_model import continuations
 from transformer.modes import lines
 from transformer.runtime import memory, progress
@@ -39,12 +39,11 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     context, a warning says how much of it the model sees.
     """
     options, form = config.generate, config.generate.format
-    check_values("generate", options, continuations.RULES)
     interactive = sys.stdin.isatty()
     # Never with JSON: an object can only be written as a whole.
     stream = form == "text" and (interactive or options.stream)
     texts = lines.read(sys.stdin.buffer)
-    values = lines.columns(texts, ("prompt",), needed=1, form=form, section="generate")
+    values = lines.columns(texts, ("prompt",), needed=1, form=form)
     vocabulary = vocabularies.read(workdir, config)
     prompts = read_prompts(values, vocabulary, config.data.context_length)
     run = trained.load(config, workdir)

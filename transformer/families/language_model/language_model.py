@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import cache as decoder_cache
-from transformer.models import dense, layer_options, stack
+from transformer.models import dense, stack
 from transformer.models.attention import self_view, stacked_weights
 from transformer.models.cache import Cache
 from transformer.models.layer_options import LayerOptions
@@ -31,7 +31,7 @@ class LanguageModel(nn.Module):
     dtype: str
 
     def setup(self) -> None:
-        stack.check(self, layer_options.TEXT_RULES)
+        stack.check(self)
         sublayers = stack.sublayers(self.options, self.dtype, causal=True)
         self.decoder = stack.Stack(options=self.options, sublayers=sublayers)
         D = self.options.d_model

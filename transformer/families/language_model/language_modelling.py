@@ -13,14 +13,13 @@ import flax.linen as nn
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.data import tokenizer
 from transformer.data.batches import Batches
-from transformer.errors import UserError, check_values, quantity
+from transformer.errors import UserError, quantity
 from transformer.families.language_model import continuations, language_evaluator, streams
 from transformer.models import fields
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation
-from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
+from transformer.tasks.task import Task, abstract_params, build_model, make_task
 
 FREE = ("generate.",)
 SCORE = {"best_by": "nats_per_token", "best_is": "lowest", "unit": "token"}
@@ -33,10 +32,7 @@ summarise = losses.summarise
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data = config.data
-    vocabularies.check(config.vocabulary, (*tokenizer.KINDS, "characters"))
-    check_section(losses.check, "loss", config.loss)
-    check_values("data", data, {"context_length": "at least 1"})
-    check_values("evaluate", config.evaluate, {"samples": "at least 0"})
+    vocabularies.check(config.vocabulary)
     for key, tokens in (("data", data), ("evaluate", config.evaluate)):
         if tokens.batch_tokens < data.context_length:
             raise UserError(
@@ -52,7 +48,6 @@ def check(config: ConfigDict) -> None:
     if config.evaluate.samples:
         otherwise = "; or set config.evaluate.samples=0"
         fields.check_methods(checked, continuations.METHODS, otherwise)
-    check_values("generate", config.generate, continuations.RULES)
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:

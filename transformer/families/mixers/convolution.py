@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import check_values
+from transformer.errors import check_value
 from transformer.families.mixers import shifts
 from transformer.models import dense
 from transformer.models.attention import View
@@ -29,7 +29,7 @@ class Convolution(nn.Module):
     width: int  # k of the paper
 
     def setup(self) -> None:
-        check_values("model.mixer", {"width": self.width}, {"width": "at least 1"})
+        check_value("model.mixer.width", self.width, "at least 1")
         self.inner = dense.linear(self.dtype)(2 * self.options.d_model)
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:

@@ -5,7 +5,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import check_values
+from transformer.errors import check_value
 from transformer.families.mixers import chunked_scan
 from transformer.models import dense
 from transformer.models.attention import View
@@ -45,8 +45,8 @@ class GatedLinear(nn.Module):
     chunk: int  # positions that are computed at once; it changes the cost alone
 
     def setup(self) -> None:
-        rules = {"chunk": f"at least 1 and at most {LONGEST_CHUNK}"}
-        check_values("model.mixer", {"chunk": self.chunk}, rules)
+        rule = f"at least 1 and at most {LONGEST_CHUNK}"
+        check_value("model.mixer.chunk", self.chunk, rule)
         options, H, (K, C) = self.options, self.options.num_heads, head_sizes(self.options)
         linear = dense.linear(self.dtype)
         projection = dense.linear(self.dtype, nn.DenseGeneral, use_bias=options.attention_bias)

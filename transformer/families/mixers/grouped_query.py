@@ -4,7 +4,7 @@
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_value
 from transformer.models.attention import KeysValues, View
 from transformer.models.mixers import SelfAttention
 
@@ -27,13 +27,13 @@ class GroupedQuery(SelfAttention):
     num_key_heads: int  # G
 
     def setup(self) -> None:
-        fields, num_heads = {"num_key_heads": self.num_key_heads}, self.options.num_heads
+        num_heads = self.options.num_heads
         if shared := self.options.shared_projections:
             raise UserError(
                 f"config.model.shared_projections={shared!r}: queries and keys of "
                 f"{num_heads} and {self.num_key_heads} heads cannot be one projection"
             )
-        check_values("model.mixer", fields, {"num_key_heads": "at least 1"})
+        check_value("model.mixer.num_key_heads", self.num_key_heads, "at least 1")
         if num_heads % self.num_key_heads:
             raise UserError(
                 f"config.model.mixer.num_key_heads={self.num_key_heads} must divide "

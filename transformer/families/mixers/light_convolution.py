@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_value
 from transformer.families.mixers import shifts
 from transformer.models import dense
 from transformer.models.attention import View
@@ -72,7 +72,7 @@ class LightConvolution(nn.Module):
         return D * 2 * D + D * D
 
     def _make_maps(self) -> None:
-        check_values("model.mixer", {"width": self.width}, {"width": "at least 1"})
+        check_value("model.mixer.width", self.width, "at least 1")
         D, H = self.options.d_model, self.options.num_heads
         if D % H:
             raise UserError(

@@ -8,7 +8,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import check_values
+from transformer.errors import check_value
 from transformer.models import cache
 from transformer.models.attention import KeysValues, View, same_segment
 from transformer.models.cache import Queries, Slots
@@ -40,7 +40,7 @@ class Local(SelfAttention):
     window: int
 
     def setup(self) -> None:
-        check_values("model.mixer", {"window": self.window}, {"window": "at least 1"})
+        check_value("model.mixer.window", self.window, "at least 1")
         super().setup()
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import check_values
+from transformer.errors import check_value
 from transformer.families.mixers import chunked_scan
 from transformer.models import dense, kernels
 from transformer.models.attention import View
@@ -33,7 +33,7 @@ class Lstm(nn.Module):
     def setup(self) -> None:
         D = self.options.d_model
         if not self.causal:
-            check_values("model", {"d_model": D}, {"d_model": "even and at least 2"})
+            check_value("model.d_model", D, "even and at least 2")
         # E is the size of a direction's state.
         E = D if self.causal else D // 2
         names = ("forward",) if self.causal else ("forward", "backward")

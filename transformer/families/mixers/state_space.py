@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import check_values
+from transformer.errors import check_value
 from transformer.families.mixers import chunked_scan, shifts
 from transformer.models import dense
 from transformer.models.attention import View
@@ -38,8 +38,8 @@ class StateSpace(nn.Module):
     width: int  # of the convolution
 
     def setup(self) -> None:
-        values = {key: getattr(self, key) for key in ("state_size", "expand", "width")}
-        check_values("model.mixer", values, dict.fromkeys(values, "at least 1"))
+        for key in ("state_size", "expand", "width"):
+            check_value(f"model.mixer.{key}", getattr(self, key), "at least 1")
         D = self.options.d_model
         linear = dense.linear(self.dtype, use_bias=False)
         self.inner = linear(2 * self.expand * D)

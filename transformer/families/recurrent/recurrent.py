@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_value
 from transformer.families.recurrent.cells import GATES, Cell
 from transformer.families.recurrent.recurrent_step import (
     KINDS,
@@ -69,7 +69,7 @@ class Recurrent(nn.Module):
     def setup(self) -> None:
         fields.check(self, RULES)
         if self.bidirectional:
-            check_values("model", {"d_model": self.d_model}, {"d_model": "even and at least 2"})
+            check_value("model.d_model", self.d_model, "even and at least 2")
         if self.input_feeding and self.attention_place == "before":
             raise UserError(
                 "config.model.input_feeding=True needs config.model.attention_place='after': "

@@ -18,11 +18,11 @@ from transformer.data.batches import Batches
 from transformer.data.corpora import Corpus
 from transformer.data.tokens import Tokens
 from transformer.data.vocabulary import Vocabulary
-from transformer.errors import UserError, check_values, quantity
+from transformer.errors import UserError, quantity
 from transformer.families.texts import classification, labelled_text, texts
 from transformer.tasks import losses, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums
-from transformer.tasks.task import Task, build_model, check_section, make_task
+from transformer.tasks.task import Task, build_model, make_task
 
 Tree = dict
 
@@ -35,13 +35,6 @@ summarise = losses.summarise
 
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
-    check_section(losses.check, "loss", config.loss)
-    if config.vocabulary.kind == "characters":  # texts.MASK would be an unknown character, too
-        raise UserError(
-            "config.vocabulary.kind='characters' has unknown characters, which masked tokens would "
-            "look like: it must be 'bpe' or 'unigram'"
-        )
-    check_values("data", config.data, {"mask_share": "above 0 and below 1"})
     classification.check_texts(config, sizes, example)
 
 

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import dense, fields, layer_options, stack
+from transformer.models import dense, fields, stack
 from transformer.models.attention import self_view, stacked_weights
 from transformer.models.layer_options import ACTIVATIONS, LayerOptions
 from transformer.models.positions import PositionEncoding, most_positions
@@ -30,7 +30,7 @@ class TextEncoder(nn.Module):
     attention_weights = staticmethod(stacked_weights)
 
     def setup(self) -> None:
-        stack.check(self, layer_options.TEXT_RULES)
+        stack.check(self)
         D = self.options.d_model
         normal = dense.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)

@@ -9,7 +9,6 @@ from ml_collections import ConfigDict
 
 from transformer.decoding import chunks
 from transformer.distributed import layout
-from transformer.errors import check_values
 from transformer.tasks import trained, vocabularies
 from transformer.tasks.task import check_positions
 from transformer.tools.api.loading import changed, like_input, several
@@ -67,11 +66,8 @@ class LanguageModel:
         return generate.read_prompts(values, self.vocabulary, self.config.data.context_length)
 
     def _config(self, options: dict[str, Any]) -> ConfigDict:
-        from transformer.families.language_model import continuations
-
         config = self.config.copy_and_resolve_references()
-        config.generate.update(changed("generate", config.generate, options))
-        check_values("generate", config.generate, continuations.RULES)
+        config.generate.update(changed(config, "generate", options))
         return config
 
 

@@ -9,8 +9,9 @@ from ml_collections import ConfigDict
 from transformer import registry
 from transformer.errors import UserError, did_you_mean
 from transformer.models import kernels
-from transformer.modes import command_line, overrides
+from transformer.modes import command_line
 from transformer.runtime import paths
+from transformer.workdir import config_files, key_tables
 
 if TYPE_CHECKING:
     from transformer.tools.api import classifier_api, language_model_api, translation_api
@@ -39,7 +40,7 @@ def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> "Mode
     """
     folder, arguments = paths.path(str(workdir)), as_arguments(changes)
     config = command_line.trained_config(folder, arguments)
-    config = overrides.override(config, arguments)
+    config = command_line.set_keys(config, arguments)
     kernels.use(config.kernels)
     if config.task not in KINDS:
         raise UserError(
@@ -54,15 +55,22 @@ def config(name: str, changes: Mapping[str, Any] | None = None) -> ConfigDict:
     config("multi30k_rnn:dot", {"train.num_steps": 1000}) is --config=multi30k_rnn:dot
     --config.train.num_steps=1000.
     """
-    return overrides.override(command_line.config_of_file(name, "train"), as_arguments(changes))
+    return command_line.set_keys(config_files.load_config(name), as_arguments(changes))
 
 
-def changed(section: str, options: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keys of config.SECTION with changes; UserError for a key that there is not."""
-    for key in changes:
-        if key not in options:
-            raise UserError(f"there is no key config.{section}.{key}{did_you_mean(key, options)}")
-    return {**options, **changes}
+def changed(config: ConfigDict, section: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of config.SECTION with changes.
+
+    UserError for a key that there is not, and for a wrong value.
+    """
+    if changes:
+        for key in changes:
+            if key not in config[section]:
+                hint = did_you_mean(key, config[section])
+                raise UserError(f"there is no key config.{section}.{key}{hint}")
+        _, table = key_tables.of_task(config)
+        key_tables.check_values({f"{section}.{key}": x for key, x in changes.items()}, table)
+    return {**config[section], **changes}
 
 
 def as_arguments(changes: Mapping[str, Any] | None) -> list[str]:

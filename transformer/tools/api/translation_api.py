@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.decoding.translator import Hypothesis, Request, Translator, check
+from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
-from transformer.errors import UserError, check_values
-from transformer.modes import align, align_keys, score
+from transformer.errors import UserError
+from transformer.modes import align, score
 from transformer.tasks import attention_weights, translation
 from transformer.tools.api.loading import changed, like_input, several
+from transformer.workdir import key_tables
 
 Texts = str | Iterable[str]
 
@@ -61,7 +62,7 @@ class TranslationModel:
 
     def score(self, source: str, target: str, **decode: Any) -> score.Score:
         """Returns log P(target | source), its length in pieces, and the score of a hypothesis."""
-        options = ConfigDict(changed("decode", self.config.decode, decode))
+        options = ConfigDict(changed(self.config, "decode", decode))
         with layout.launching(self.run.params):
             pair = {"source": line(source), "target": line(target)}
             [(_, result)] = score.forced(self.run, [pair], options)
@@ -81,14 +82,14 @@ class TranslationModel:
 
         `attention` are `layer` and `head`, from 1; 0, the default, is the mean over all.
         """
-        options = ConfigDict(changed("attention", align_keys.keys().attention, attention))
+        config = key_tables.set_mode_keys(ConfigDict({"task": "translation"}), "align")
+        options = ConfigDict(changed(config, "attention", attention))
         cross_LHTS = self.attention(source, target)["cross"]
-        check_values("attention", options, align.rules(*cross_LHTS.shape[:2]))
+        align.check_choice(options, *cross_LHTS.shape[:2])
         return align.alignment(self.run.vocabulary, source, target, cross_LHTS, options)
 
     def _hypotheses(self, texts: Iterable[str], decode: dict) -> Iterator[list[Hypothesis]]:
-        options = changed("decode", self.config.decode, decode)
-        check(options)  # before they are hashed
+        options = changed(self.config, "decode", decode)
         requests = (Request(line(text)) for text in texts)
         return self._translator(**options).hypotheses(self.run.params, requests)
 

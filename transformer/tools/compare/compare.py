@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.modes import lines
 from transformer.modes.command_line import trained_config
 from transformer.runtime import paths
@@ -16,7 +16,6 @@ from transformer.tools.compare.comparison import Comparison
 from transformer.tools.pages import charts, evaluated, measures, page, run
 
 ITEMS = 3  # lines shown on a terminal; the page has config.compare.sentences
-RULES = {"resamples": "at least 100", "sentences": "at least 0"}
 
 
 def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
@@ -59,7 +58,6 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values of `config.compare`."""
     options = config.compare
-    check_values("compare", options, RULES)
     if options.picture and not options.picture.endswith(".svg"):
         raise UserError(f"config.compare.picture must be a FILE.svg, found {options.picture!r}")
     for key in ("page", "picture"):

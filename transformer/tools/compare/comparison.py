@@ -14,8 +14,8 @@ from transformer.tools.pages import lengths
 from transformer.tools.pages.evaluated import Evaluated
 from transformer.tools.pages.run import num_parameters
 from transformer.workdir import results
-from transformer.workdir.config_files import flatten
-from transformer.workdir.run_config import MACHINE, read_config
+from transformer.workdir.key_tables import flatten
+from transformer.workdir.saved_config import MACHINE, read_config
 
 # Keys, or beginnings of keys, on which scores depend besides the model, except for SPEED.
 SCORING = ("decode.", "evaluate.weights", "evaluate.ensemble")

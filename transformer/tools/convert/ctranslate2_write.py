@@ -12,7 +12,6 @@ from transformer.errors import UserError
 from transformer.models.positions import sinusoids
 from transformer.tools.convert import forms, matrices
 
-QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
 # The fewest positions in the table. By default CTranslate2 reads 1024 pieces of a source and writes
 # 256 of an output; at a position beyond the table it raises an error.
 LONGEST = 1024

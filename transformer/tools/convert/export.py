@@ -10,13 +10,11 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.checkpoints import param_paths
-from transformer.errors import UserError, check_values, quantity
+from transformer.errors import UserError, quantity
 from transformer.runtime import checksums, drafts
 from transformer.tasks import trained, vocabularies
 from transformer.tools.convert import arrays, ctranslate2_write, marian, model_card
-from transformer.workdir import workdir
-
-FORMATS = ("huggingface", "ctranslate2", "safetensors")
+from transformer.workdir import saved_config
 
 
 def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
@@ -42,8 +40,6 @@ def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
 def check(config: ConfigDict, folder: Path) -> None:
     """Raises UserError for what cannot be exported, before anything is loaded."""
     options = config.export
-    quantizations = ctranslate2_write.QUANTIZATIONS
-    check_values("export", options, {"format": FORMATS, "quantization": quantizations})
     if options.quantization != "float32" and options.format != "ctranslate2":
         raise UserError(
             "config.export.quantization goes with config.export.format=ctranslate2 only"
@@ -99,7 +95,7 @@ def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
     # A folder of this machine says nothing on the machine that imports.
     config = ConfigDict(values)
     config.data.directory = ""
-    workdir.write_config(config, folder)
+    saved_config.write_config(config, folder)
     shutil.copytree(source / "vocabulary", folder / "vocabulary")
 
 

@@ -16,8 +16,8 @@ from transformer.runtime import checksums, drafts, json_files
 from transformer.tasks import vocabularies
 from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.convert import arrays, marian, marian_tokenizer
-from transformer.workdir import workdir
-from transformer.workdir.run_config import is_exported
+from transformer.workdir import saved_config
+from transformer.workdir.saved_config import is_exported
 
 
 def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
@@ -133,7 +133,7 @@ def set_languages(config: ConfigDict, named: tuple[str, str]) -> None:
 
 def save(folder: Path, params: dict[str, np.ndarray], config: ConfigDict) -> None:
     """Writes config.json, and the params as the best checkpoint of a workdir."""
-    workdir.write_config(config, folder)
+    saved_config.write_config(config, folder)
     store.check_path(folder)
     tree = jax.tree.map(jax.numpy.asarray, param_paths.unflatten(params))
     with contextlib.closing(CheckpointStore(folder / BEST)) as best:

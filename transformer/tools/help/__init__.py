@@ -1,1 +1,3 @@
-"""--help of a config: its keys, and what the config files say of them. Read config_help.py."""
+"""Explains the keys of a config. Read config_help.py (--help: what the config files say of each),
+key_names.py (what a mistyped key means).
+"""

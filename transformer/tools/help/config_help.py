@@ -1,4 +1,4 @@
-"""--help of a config: each key with its value, and what the config files say of it."""
+"""--help of a config: each key with its value, its rule, and what the config files say of it."""
 
 import ast
 import inspect
@@ -7,10 +7,9 @@ import textwrap
 from pathlib import Path
 
 from transformer.modes.command_line import parse
-from transformer.modes.overrides import mode_keys
 from transformer.registry import MODES, load
-from transformer.workdir import config_files
-from transformer.workdir.config_files import flatten
+from transformer.workdir import config_files, key_tables
+from transformer.workdir.key_tables import flatten
 
 # What most runs set; shown before the groups.
 FIRST = (
@@ -19,7 +18,8 @@ FIRST = (
     *("train.num_steps", "evaluate.every", "parallel.strategy", "decode.beam_width"),
 )
 WIDTH = 80
-# `config.data.train = "train"  # or ...`, `model.d_ff = 64`, and in a group `"cell": "gru",  # ...`
+# `config.data.train = "train"  # or ...`, in a table `"data.train": "train",  # or ...`, and in a
+# group `"cell": "gru",  # ...`
 ASSIGNED = re.compile(r'(?:config\.)?"?([\w.]+)"?(?: = |: )(?:[^#"]|"[^"]*")*(?:  # (.*))?')
 
 
@@ -31,21 +31,25 @@ def text(arguments: list[str]) -> str:
     """
     mode, _, config = parse(arguments)
     # Not those of another architecture or optimizer than the config's.
-    defaults = config_files.needed_keys(config, config_files.defaults_of(config, "the config"))
+    defaults, table = key_tables.of_task(config)
+    table |= key_tables.of_mode(mode)
     about = {}
     named = [x.partition("=")[2].partition(":")[0] for x in arguments if x.startswith("--config=")]
     for source in [y for name in [config.task, *named] for y in sources(name)]:
         by_key = comments(source)
         # A key within braces, {"cell": "gru"}, is one of config.model.
         about |= by_key | {f"model.{key}": comment for key, comment in by_key.items()}
-    about |= comments_of_mode(mode)
+    if MODES[mode].keys:
+        about |= comments(inspect.getsource(load(MODES[mode].keys.partition(":")[0])))
     values = {key: x for key, x in flatten(config).items() if not key.endswith("fingerprint")}
     groups = {"Most used": [key for key in FIRST if key in values]}
     for key in values:
         group = key.rpartition(".")[0].partition(".")[0]
         groups.setdefault(f"config.{group}".rstrip("."), []).append(key)
     return "\n\n".join(
-        "\n".join([title, *(described(key, values[key], defaults, about) for key in keys)])
+        "\n".join(
+            [title, *(described(key, values[key], flatten(defaults), table, about) for key in keys)]
+        )
         for title, keys in groups.items()
     )
 
@@ -71,17 +75,12 @@ def comments(source: str) -> dict[str, str]:
     return by_key
 
 
-def comments_of_mode(mode: str) -> dict[str, str]:
-    """Returns {key: comment} of a mode's own keys, written as `options.port = 8000  # ...`."""
-    if not MODES[mode].keys:
-        return {}
-    [section] = mode_keys(mode)
-    source = inspect.getsource(inspect.getmodule(load(MODES[mode].keys)))
-    return comments(source.replace("options.", f"config.{section}."))
-
-
-def described(key: str, value: object, defaults: dict, about: dict[str, str]) -> str:
-    """Returns a key with its value, and below it what is said of it."""
+def described(key: str, value: object, defaults: dict, table: dict, about: dict[str, str]) -> str:
+    """Returns a key with its value, and below it its rule, and what is said of it."""
     said = [f"default {defaults[key]!r}"] if defaults.get(key, value) != value else []
-    lines = textwrap.wrap("; ".join([*said, *filter(None, [about.get(key)])]), WIDTH - 6)
+    if isinstance(entry := table.get(key), list):
+        rule = entry[1]
+        said.append(rule if isinstance(rule, str) else f"one of {', '.join(map(repr, rule))}")
+    said += filter(None, [about.get(key)])
+    lines = textwrap.wrap("; ".join(said), WIDTH - 6)
     return "\n".join([f"  --config.{key}={value}", *(f"      {line}" for line in lines)])

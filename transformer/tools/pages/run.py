@@ -11,7 +11,7 @@ from transformer.checkpoints import store
 from transformer.errors import UserError
 from transformer.runtime import json_files
 from transformer.tasks.task import abstract_params, load_task
-from transformer.workdir import log, results, run_config
+from transformer.workdir import log, results, saved_config
 
 
 class Evaluation(NamedTuple):
@@ -75,7 +75,7 @@ def read(config: ConfigDict, folder: Path) -> Run:
     return Run(
         workdir=folder,
         config=config,
-        versions=dict(run_config.read_config(folder).get("versions", {})),
+        versions=dict(saved_config.read_config(folder).get("versions", {})),
         lines=log.read(folder),
         starts=starts[max(anew, default=0) :],
         results=evaluated,

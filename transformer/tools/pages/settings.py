@@ -2,7 +2,8 @@
 
 from transformer.tools.pages.page import Section, Table
 from transformer.tools.pages.run import Run
-from transformer.workdir.config_files import default_config, flatten
+from transformer.workdir.config_files import default_config
+from transformer.workdir.key_tables import flatten
 
 SAME = "the same"
 # Keys of places and of the way of computing, which change no result: not counted as differences.

@@ -12,7 +12,7 @@ from transformer.data.batches import prefetch
 from transformer.distributed import processes
 from transformer.distributed.layout import make_layout
 from transformer.distributed.parallel_step import compile_step
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.runtime import paths
 from transformer.training import loop
@@ -29,7 +29,6 @@ def profile(config: ConfigDict, workdir: Path) -> None:
     Collective.
     """
     steps, folder = config.profile.steps, workdir / "profile"
-    check_values("profile", config.profile, {"steps": "at least 1"})
     if paths.in_bucket(workdir):  # JAX cannot write traces there
         raise UserError(f"--workdir={workdir} must be a folder on a disk: --mode=profile traces")
     task = prepare.prepare(config, workdir)

@@ -7,20 +7,10 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.modes.command_line import trained_config
 from transformer.runtime import paths, progress
 from transformer.tools.serve import served
-
-RULES = {
-    "port": "at least 0 and below 65536",
-    "batch_wait": "at least 0 and below 60",
-    "timeout": "above 0 and below 2^31",
-    **dict.fromkeys(
-        ("batch_lines", "max_characters", "max_line", "max_lines", "max_waiting"),
-        "at least 1 and below 2^31",
-    ),
-}
 
 
 def serve(config: ConfigDict, workdir: Path) -> None:
@@ -30,7 +20,6 @@ def serve(config: ConfigDict, workdir: Path) -> None:
     seconds; a second Ctrl-C ends at once.
     """
     options = config.serve
-    check_values("serve", options, RULES)
     if options.max_lines > options.max_waiting:
         raise UserError(
             f"config.serve.max_lines={options.max_lines} must be at most "

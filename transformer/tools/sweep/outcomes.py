@@ -7,8 +7,7 @@ from transformer.tools.pages import run as pages_run
 from transformer.tools.pages.settings import APART
 from transformer.tools.sweep.sweep_file import Run
 from transformer.workdir import log
-from transformer.workdir.run_config import read_config
-from transformer.workdir.workdir import check_same_run
+from transformer.workdir.saved_config import check_same_run, read_config
 
 
 class Outcome(NamedTuple):

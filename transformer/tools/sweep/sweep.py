@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import store
 from transformer.distributed.processes import stop_signals
-from transformer.errors import UserError, check_values, quantity
+from transformer.errors import UserError, quantity
 from transformer.modes import lines
 from transformer.runtime import json_files, lock, paths, progress
 from transformer.tasks.task import load_task
@@ -32,7 +32,6 @@ def sweep(config: ConfigDict, places: tuple[Path, Path]) -> None:
     run whose config has changed since it was begun.
     """
     file, workdir = places
-    check_values("sweep", config.sweep, {"processes": "at least 0"})
     if paths.in_bucket(workdir):
         raise UserError(f"--workdir={workdir} must be a folder on a disk: --mode=sweep writes logs")
     store.check_path(workdir)

@@ -23,7 +23,6 @@ from ml_collections import ConfigDict
 
 from transformer.errors import UserError, did_you_mean
 from transformer.modes import command_line, prepare
-from transformer.modes.overrides import key_of
 from transformer.tasks.task import load_task
 from transformer.workdir.config_files import HERE
 
@@ -111,7 +110,7 @@ def _row(name: str, row: object, values: dict, workdir: Path, arguments: Sequenc
     row_keys = dict(_flat({key: x for key, x in row.items() if key not in ROW}))
     everything = dict(_flat(values.get("overrides", {}))) | row_keys
     overrides = [*(_argument(key, x) for key, x in everything.items()), *arguments]
-    if given := [x for x in overrides if key_of(x) == "train.seed"]:
+    if given := [x for x in overrides if command_line.key_of(x) == "train.seed"]:
         raise UserError(f"{given[0]}: seeds are set by `seeds`, of the row or the file")
     runs = []
     for seed in seeds:

@@ -1,0 +1,152 @@
+"""The table of keys: every key has its type and fulfils its rule before a run starts."""
+
+import pytest
+from helpers.command_line import TEXT, mistake
+from ml_collections import ConfigDict
+
+from configs import parallel_text
+from transformer import registry
+from transformer.errors import UserError
+from transformer.workdir import config_files, key_tables
+
+TABLE = {"a.rate": [0.5, "at least 0 and below 1"], "a.size": [4, "even and at least 2"]}
+TABLE |= {"a.kind": ["bpe", ("bpe", "unigram")], "a.name": "", "a.above": [1.0, "above 0"]}
+TABLE |= {"a.mesh": (0, 1), "a.pack": True, "a.most": [1, "at most 9"]}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("rate", -0.5, "at least 0 and below 1"),
+        ("rate", 1, "at least 0 and below 1"),
+        ("rate", 0.999999999, "at least 0 and below 1"),  # 1 in float32
+        ("above", 0.0, "above 0"),
+        ("most", 10, "at most 9"),
+        ("size", 3, "even and at least 2"),
+        ("kind", "unigrm", "one of 'bpe', 'unigram'"),
+        ("size", "4", "an integer, such as 4"),
+        ("size", 4.0, "an integer, such as 4"),
+        ("size", True, "an integer, such as 4"),
+        ("size", None, "an integer, such as 4"),
+        ("rate", "x", "a number, such as 0.5"),
+        ("pack", 1, "True or False, such as True"),
+        ("name", 1, "a string, such as ''"),
+        ("mesh", [1], "a tuple, such as (0, 1)"),
+        ("rate", float("nan"), "a finite number in float32"),
+        ("above", 1e39, "a finite number in float32"),
+        ("size", 2**31, "below 2^31"),
+        ("further", float("inf"), "a finite number in float32"),
+    ],
+)
+def test_a_value_is_of_its_type_and_fulfils_its_rule(key, value, right):
+    with pytest.raises(UserError) as error:
+        key_tables.check_values({f"a.{key}": value}, TABLE)
+    assert str(error.value).startswith(f"config.a.{key} must be {right}, found {value!r}")
+    if key == "kind":
+        assert str(error.value).endswith("; did you mean unigram?")
+
+
+def test_what_is_right_passes():
+    right = {"rate": 0, "size": 2, "kind": "unigram", "name": "x", "above": 1e-30, "mesh": ()}
+    right |= {"pack": False, "most": 9, "further": "anything", "rate": 0.99}
+    key_tables.check_values({f"a.{key}": value for key, value in right.items()}, TABLE)
+
+
+def tables():
+    """Yields (config, table) of each task and mode."""
+    for task in registry.TASKS:
+        yield config_files.load(str(config_files.CONFIGS / f"{task}.py"))
+    for mode in registry.MODES:
+        yield key_tables.set_mode_keys(ConfigDict(), mode), key_tables.of_mode(mode)
+
+
+def test_every_default_fulfils_its_rule():
+    """And so each rule can be read."""
+    for config, table in tables():
+        key_tables.check_values(key_tables.flatten(config), table)
+        for key, entry in table.items():
+            assert "." in key or key in ("task", "architecture", "compilation_cache")
+            assert not isinstance(entry, list) or len(entry) == 2
+            key_tables.check_values({key: key_tables.default_of(entry)}, table)
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("train.num_steps=0", "config.train.num_steps must be at least 1, found 0"),
+        ("model.d_model=7", "config.model.d_model must be even and at least 4, found 7"),
+        ("model.dropout_rate=nan", "config.model.dropout_rate must be a finite number in float32"),
+        ("decode.seed=2147483648", "config.decode.seed must be below 2^31, found 2147483648"),
+        (
+            "optimizer.arguments.b1=1",
+            "config.optimizer.arguments.b1 must be at least 0 and below 1",
+        ),
+    ],
+)
+def test_the_command_line_is_checked_before_a_mode_is_imported(argument, said):
+    assert mistake(TEXT, f"--config.{argument}").startswith(said)
+
+
+WRONG = {
+    **dict.fromkeys(("train.num_steps", "train.accumulate", "train.log_every", "loss.blocks"), 0),
+    **dict.fromkeys(("train.save_every", "evaluate.average_last", "model.num_layers"), 0),
+    **dict.fromkeys(("model.num_heads", "vocabulary.size", "data.max_length"), 0),
+    **dict.fromkeys(("evaluate.every", "evaluate.patience", "evaluate.samples"), -1),
+    **dict.fromkeys(("model.d_ff", "model.key_size", "model.max_positions", "train.seed"), -1),
+    **dict.fromkeys(("model.dropout_rate", "loss.label_smoothing", "optimizer.arguments.b2"), 1.0),
+    **dict.fromkeys(("optimizer.arguments.eps", "optimizer.schedule.factor"), 0.0),
+    **dict.fromkeys(("optimizer.clip_norm", "model.norm_epsilon", "decode.length_alpha"), -1.0),
+    **dict.fromkeys(("parallel.strategy", "evaluate.weights", "vocabulary.kind"), "wrong"),
+    **dict.fromkeys(("model.positions", "model.score", "model.norm", "model.dtype"), "wrong"),
+    **dict.fromkeys(
+        ("loss.smoothed_over", "vocabulary.normalisation", "translate.format"), "wrong"
+    ),
+    **dict.fromkeys(("decode.method", "decode.length_penalty", "decode.utility"), "wrong"),
+    **dict.fromkeys(("decode.beam_width", "decode.num_samples", "decode.extra_length"), 0),
+    **dict.fromkeys(("decode.batch_tokens", "decode.chunk_lines", "decode.num_hypotheses"), 0),
+    **dict.fromkeys(("decode.top_k", "decode.seed", "decode.min_length", "decode.workers"), -1),
+    **{"decode.temperature": 0.0, "decode.top_p": 1.1, "decode.max_length": 15},
+    **{"decode.stopping": "first", "model.tied_embeddings": "both"},
+}
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_a_key_has_a_rule(key):
+    config = parallel_text.get_config()
+    config.update_from_flattened_dict({key: WRONG[key]})
+    with pytest.raises(UserError, match=rf"^config\.{key} must be .*, found"):
+        key_tables.check(config)
+
+
+def test_every_key_of_decoding_has_a_rule():
+    keys = {f"decode.{name}" for name in parallel_text.get_config().decode}
+    assert keys <= WRONG.keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"train": {"num_steps": 5}}, "the config lacks config.train.accumulate (9 keys in all)"),
+        ({"task": "no"}, "config.task must be one of translation, "),
+        ({"loss": 3}, "the config lacks config.loss."),
+        (
+            {"train": {**parallel_text.get_config().train, "keep": True}},
+            "config.train.keep must be",
+        ),
+    ],
+)
+def test_a_config_has_all_keys_of_its_task(change, said):
+    with pytest.raises(UserError) as error:
+        key_tables.check(ConfigDict({**parallel_text.get_config(), **change}))
+    assert said in str(error.value)
+
+
+def test_another_architecture_has_keys_and_rules_of_its_own():
+    config = parallel_text.get_config()
+    config.architecture, config.model = "mine", {"d_model": 3, "width": 8}
+    key_tables.check(config)
+    config.optimizer.name, config.optimizer.arguments = "sgd", {}
+    key_tables.check(config)
+    config.optimizer.arguments = {"b1": 2.0}  # no optimizer's may be this
+    with pytest.raises(UserError, match=r"config.optimizer.arguments.b1 must be at least 0"):
+        key_tables.check(config)

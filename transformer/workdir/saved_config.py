@@ -1,0 +1,184 @@
+"""config.json of a workdir: writes it, reads it, and says what a resumed run may change.
+
+A workdir may be another user's, or of another version of this code.
+"""
+
+import importlib.metadata
+import json
+import logging
+import os
+from pathlib import Path
+
+from ml_collections import ConfigDict
+
+from transformer.errors import UserError
+from transformer.runtime import json_files, paths
+from transformer.workdir import key_tables
+from transformer.workdir.key_tables import flatten
+
+PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")
+# Keys that belong to a machine, not to a model. They are never taken from a workdir's config.json,
+# which may be from an untrusted source: JAX executes the native code in a compilation cache.
+MACHINE = (
+    "compilation_cache",
+    "data.data_dir",
+    "parallel.",
+    "evaluate.ensemble",
+    "train.init_from",
+    "vocabulary.model",
+)
+# Prefixes of keys that another architecture, optimizer or schedule has.
+VARYING = ("model.", "optimizer.arguments.", "optimizer.schedule.")
+# These may be links out of a workdir, such as to a larger disk; nothing else in it may.
+MAY_BE_LINKS = ("checkpoints", "params", "best", "vocabulary")
+# The params depend on the keys that begin with one of these, and end with none of the others.
+PARAMETERS = ("task", "architecture", "model.", "vocabulary.")
+NOT_PARAMETERS = ("dtype", "remat", "dropout_rate")
+# Keys, or prefixes of keys, that may change when a run is resumed: number of steps, logging,
+# saving, layout, evaluation, and the schedule of the learning rate, which may have to be lowered. A
+# task's FREE has more of them.
+FREE = (
+    "train.",  # all but train.seed
+    "optimizer.schedule.",
+    "parallel.",
+    "evaluate.",
+    "compilation_cache",
+    "kernels",
+    # The texts themselves have a fingerprint, which may not change.
+    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
+    *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
+)
+
+
+def write_config(config: ConfigDict, workdir: Path) -> None:
+    """Writes config.json from process 0: the resolved config and the versions of packages.
+
+    The coordinator's address and process ids are left out, because they change with each start.
+    """
+    from transformer.distributed import processes  # imports JAX
+
+    if not processes.is_first():
+        return
+    config = ConfigDict(config)
+    config.parallel.update(coordinator="", num_processes=0, process_id=0)
+    json_files.write(workdir / "config.json", {**config.to_dict(), "versions": versions()})
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of the packages that results may depend on."""
+    return {name: importlib.metadata.version(name) for name in PACKAGES}
+
+
+def check_workdir(workdir: Path) -> None:
+    """Raises UserError for a workdir that is a file, or has a link that leads out of it.
+
+    A workdir may be from somebody else: no mode shows the target of such a link, or writes to it.
+    """
+    if workdir.is_file():
+        raise UserError(f"{workdir} is a file, expected the folder of a run")
+    if paths.in_bucket(workdir):
+        return
+    root, allowed = os.path.realpath(workdir), {workdir / name for name in MAY_BE_LINKS}
+    patterns = ("*", "evaluation/*", "profile/**/*")
+    for place in (place for pattern in patterns for place in workdir.glob(pattern)):
+        if place not in allowed and not Path(os.path.realpath(place)).is_relative_to(root):
+            raise UserError(f"{place} is a link that leads out of {workdir}: remove it")
+
+
+def read_config(workdir: Path) -> ConfigDict:
+    """Returns the resolved config that a workdir was trained with; UserError if it has none."""
+    check_workdir(workdir)
+    path = workdir / "config.json"
+    if not path.is_file():
+        kind = "holds no config.json" if workdir.is_dir() else "does not exist"
+        raise UserError(
+            f"{workdir} {kind}: expected the folder of a trained run, with its config.json "
+            "(python launch.py --config=configs/parallel_text.py creates runs/parallel_text)"
+        )
+
+    def tuples(value: object) -> object:  # JSON has lists only, configs have tuples only
+        if isinstance(value, dict):
+            return {name: tuples(v) for name, v in value.items()}
+        return tuple(map(tuples, value)) if isinstance(value, list) else value
+
+    values = json_files.read_object(path)
+    try:
+        return ConfigDict(tuples(values))
+    except (ValueError, AttributeError, RecursionError) as error:  # an invalid key
+        raise UserError(f"damaged: {path} is not a config ({error})") from error
+
+
+def is_exported(folder: Path) -> bool:
+    """Returns whether a folder has the config.json of a run, and not another program's."""
+    file = folder / "config.json"
+    return file.is_file() and {"task", "model"} <= json_files.read_object(file).keys()
+
+
+def affects_params(key: str) -> bool:
+    """Returns whether a run's params depend on a key."""
+    return key.startswith(PARAMETERS) and not key.endswith(NOT_PARAMETERS)
+
+
+def read_with_defaults(workdir: Path) -> ConfigDict:
+    """Returns the config that a workdir was trained with, with the keys of today.
+
+    Keys of MACHINE take their defaults. The other keys may be from another version of this code.
+    A key that config.json lacks takes its default; UserError if the params depend on the key. A key
+    that is unknown today is dropped, unless it begins with one of VARYING. What is not as in
+    config.json is logged.
+    """
+    saved_config, file = read_config(workdir), workdir / "config.json"
+    defaults, table = key_tables.of_task(saved_config)
+    config, today = defaults.copy_and_resolve_references(), flatten(defaults)
+    saved = flatten(saved_config)
+    of_machine = {key: x for key, x in saved.items() if key.startswith(MACHINE)}
+    if left := [f"{key}={x!r}" for key, x in of_machine.items() if x != today.get(key, x)]:
+        logging.info("not taken from %s, as from no workdir's: %s", file, ", ".join(left))
+    saved = {key: x for key, x in saved.items() if not key.startswith((*MACHINE, "versions."))}
+    lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(MACHINE))
+    unknown = sorted(key for key in saved.keys() - today.keys() if not key.startswith(VARYING))
+    for key in filter(affects_params, lacking):
+        raise UserError(
+            f"{file} has no {key}, on which the params depend: add the value that the run was "
+            f"trained with (today's default is {json.dumps(today[key])})"
+        )
+    notes = [f"it lacks {', '.join(lacking)}, which take their defaults"] if lacking else []
+    notes += [f"it has {', '.join(unknown)}, which nothing reads"] if unknown else []
+    if notes:
+        logging.info("%s is from another version of this code: %s", file, "; ".join(notes))
+    known = {key: x for key, x in saved.items() if key not in unknown}
+    key_tables.check_values(known, table)
+    try:
+        config.update_from_flattened_dict(known)
+    except (KeyError, TypeError) as error:
+        raise UserError(f"damaged: {file} is not a config ({error})") from error
+    return config
+
+
+def check_same_run(
+    config: ConfigDict, saved_config: ConfigDict, workdir: Path, free: tuple[str, ...]
+) -> None:
+    """Raises UserError if a resumed run's config differs from the one it started with.
+
+    Keys that begin with one of `free` may differ; a change of the learning rate's schedule is
+    logged. A fingerprint or language that is not filled in yet ("") is not compared. Another key
+    that `saved_config` lacks is logged.
+    """
+    saved, current = flatten(saved_config), flatten(config)
+    bound = [key for key in current if key == "train.seed" or not key.startswith(free)]
+    # Named first: where one of these differs, so do other keys.
+    first = [key for key in ("task", "architecture", "optimizer.name") if key in bound]
+    dropped = [x for x in saved if x.startswith("optimizer.arguments.") and x not in current]
+    for key in filter(saved.__contains__, first + bound + dropped):
+        now = f"it is {current[key]!r}" if key in current else "it has no value"
+        unknown = key.endswith(("fingerprint", "_language")) and not current[key]
+        if current.get(key) != saved[key] and not unknown:
+            raise UserError(
+                f"{workdir} was trained with config.{key}={saved[key]!r}, now {now}: use the old "
+                "value, or give another --workdir"
+            )
+    schedules = [dict(x.get("optimizer", {}).get("schedule", {})) for x in (saved_config, config)]
+    if schedules[0] != schedules[1]:
+        logging.warning("the learning rate's schedule was %s, now it is %s", *schedules)
+    if new := [f"{key}={current[key]!r}" for key in bound if key not in saved]:
+        logging.warning("config.json has no %s: resuming with these values", ", ".join(sorted(new)))
