@@ -57,7 +57,7 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     entries = delete_entries(root / "transformer" / "registry.py", packages)
     if "tuned" in entries:
         run = root / "configs" / "_run.py"
-        run.write_text(run.read_text().replace('kernels = "tuned"', 'kernels = "plain"'))
+        run.write_text(run.read_text().replace('"kernels": "tuned"', '"kernels": "plain"'))
     configs = delete_configs(root / "configs", entries)
     delete_importers(root, (*packages, *modules, *configs))  # tests/families is `families` to tests
     delete_sweeps(root, entries)
