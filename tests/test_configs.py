@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from helpers.cases import slow_but
 
-from configs import _layers, wmt_base
+from configs import _layers, translation, wmt_base
 from transformer import registry
-from transformer.models import fields, layer_options
+from transformer.data import tokenizer
+from transformer.decoding import beam_search, sampling
+from transformer.distributed import layout
+from transformer.models import fields, layer_options, positions, scores
 from transformer.models.transformer import Transformer
 from transformer.modes import prepare
 from transformer.workdir import config_files, key_tables
@@ -70,6 +73,21 @@ def test_the_keys_of_all_transformers_are_the_options_of_their_layers():
 def test_the_models_keys_are_its_fields():
     sizes = {"source_vocab_size", "target_vocab_size"}
     assert set(wmt_base.get_config().model) == fields.names(Transformer) - sizes
+
+
+def test_the_allowed_values_are_those_that_the_library_knows():
+    known = {
+        "model.positions": positions.KINDS,
+        "model.score": scores.SCORES,
+        "model.activation": layer_options.ACTIVATIONS,
+        "parallel.strategy": layout.STRATEGIES,
+        "decode.length_penalty": beam_search.PENALTIES,
+        "decode.stopping": beam_search.STOPPING,
+        "decode.utility": sampling.UTILITIES,
+        "vocabulary.normalisation": tokenizer.NORMALISATIONS,
+    }
+    for key, names in known.items():
+        assert {*translation.KEYS[key][1]} == {*names}, key
 
 
 @pytest.fixture(scope="module")

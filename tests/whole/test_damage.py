@@ -312,7 +312,7 @@ assert min(found) > 10, found
 """
 
 
-@pytest.mark.parametrize("kind", tokenizer.KINDS)
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_any_model_is_loaded_or_refused(kind):
     command, env = [sys.executable, "-c", USES_MODELS, kind], {**os.environ, "PYTHONPATH": PATH}
     done = subprocess.run(command, env=env, capture_output=True, text=True)

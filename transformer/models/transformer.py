@@ -41,7 +41,8 @@ class Transformer(nn.Module):
     dtype: str
 
     def setup(self) -> None:
-        self._check()
+        stack.check(self)
+        fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")
         encoder, decoder = self.options, self.decoder_options
         self.encoder = stack.Stack(
             options=encoder, sublayers=stack.sublayers(encoder, self.dtype, causal=False)
@@ -199,8 +200,3 @@ class Transformer(nn.Module):
         }[side]
         x_BTD = add_positions(embedding(ids_BT) * embedding.features**0.5, positions_BT)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
-
-    def _check(self) -> None:
-        """Raises UserError for invalid fields, named by their config key."""
-        stack.check(self)
-        fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")
