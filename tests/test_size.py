@@ -14,8 +14,8 @@ import tokenize
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LIMITS = {"core": 7_900, "families": 3_600, "tools": 6_200, "tests": 31_200}
-OF_A_FOLDER = {"families": 700, "tools": 1_001}
+LIMITS = {"core": 7_900, "families": 3_800, "tools": 6_300, "tests": 31_200}
+OF_A_FOLDER = {"families": 700, "tools": 1_050}
 BLANK = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
     *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),

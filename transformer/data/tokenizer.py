@@ -20,6 +20,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from transformer.errors import UserError
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
+KINDS = ("bpe", "unigram")
 NORMALISATIONS = ("nfc", "")
 
 
