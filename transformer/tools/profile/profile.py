@@ -1,7 +1,5 @@
 """--mode=profile: traces a few training steps of a config."""
 
-import contextlib
-import functools
 import logging
 from pathlib import Path
 
@@ -9,7 +7,6 @@ import jax
 from ml_collections import ConfigDict
 
 from transformer.data.batches import prefetch
-from transformer.distributed import processes
 from transformer.distributed.layout import make_layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.errors import UserError
@@ -25,7 +22,7 @@ WARM_UP = 10  # steps before the trace, as the first ones compile
 def profile(config: ConfigDict, workdir: Path) -> None:
     """Writes a trace of `config.profile.steps` steps to WORKDIR/profile, after WARM_UP other steps.
 
-    Training begins with random params, and none are saved. Process 0 traces its devices.
+    Training begins with random params, and none are saved. Each process traces its own devices.
     Collective.
     """
     steps, folder = config.profile.steps, workdir / "profile"
@@ -36,7 +33,7 @@ def profile(config: ConfigDict, workdir: Path) -> None:
     optimizer, step_function = make_step(config, task.loss)
     state = restore_or_init(task.init, optimizer, config.train.seed, None, layout)
     compiled_step = compile_step(step_function, layout, state)
-    load = functools.partial(loop.load_batch, task.batches, layout, config.train.accumulate)
+    load = lambda t: loop.load_batch(task.batches, layout, config.train.accumulate, t)
 
     def train(state: TrainState, numbers: range) -> TrainState:
         for t, (batch, _) in zip(numbers, prefetch(load, numbers), strict=True):
@@ -45,9 +42,6 @@ def profile(config: ConfigDict, workdir: Path) -> None:
         return jax.block_until_ready(state)  # dispatch is asynchronous
 
     state = train(state, range(WARM_UP))
-    trace = contextlib.nullcontext()
-    if processes.is_first():
-        trace = jax.profiler.trace(folder, create_perfetto_trace=True)
-    with trace:
+    with jax.profiler.trace(folder, create_perfetto_trace=True):
         train(state, range(WARM_UP, WARM_UP + steps))
     logging.info("%s: a trace of %d steps (docs/performance.md)", folder, steps)
