@@ -31,7 +31,7 @@ from benchmarks import yardstick
 from configs import wmt_base
 from transformer.data.tokenizer import END
 from transformer.decoding import compiled
-from transformer.decoding.parts import Part
+from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Translator
 from transformer.models import kernels
 from transformer.runtime import compilation_cache, startup

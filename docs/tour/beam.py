@@ -4,8 +4,7 @@ import itertools
 
 from docs.tour import picture, tiny
 from transformer.decoding import compiled
-from transformer.decoding.batch_decoder import BatchDecoder
-from transformer.decoding.parts import Part
+from transformer.decoding.batch_decoder import BatchDecoder, Part
 from transformer.tools.pages import beam_path
 
 SOURCE = "밥 먹었어?"

@@ -15,8 +15,7 @@ from docs.diagrams.drawing import Point, path, rect, small, text
 from docs.diagrams.motion import Beat
 from docs.tour import beam, picture, tiny
 from transformer.decoding import compiled
-from transformer.decoding.batch_decoder import BatchDecoder
-from transformer.decoding.parts import Part
+from transformer.decoding.batch_decoder import BatchDecoder, Part
 from transformer.tasks import attention_weights
 from transformer.tools.pages import beam_path
 

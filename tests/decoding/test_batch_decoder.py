@@ -11,8 +11,8 @@ from helpers.decoders import DECODE, LINES, PIECES, build, found_by, make_batch_
 
 from transformer.data import tokenizer
 from transformer.decoding import batch_decoder, beam_search, compiled
+from transformer.decoding.batch_decoder import Part
 from transformer.decoding.compiled import advance, resize, start
-from transformer.decoding.parts import Part
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from helpers import tiny
 from transformer.data import tokenizer
 from transformer.data.tokenizer import PAD
 from transformer.decoding import compiled
-from transformer.decoding.next_tokens import Bounds
+from transformer.decoding.beam_search import Bounds
 
 
 class Model:

@@ -10,8 +10,8 @@ from helpers import decoders, reversal, tiny
 from helpers.decoders import DECODE, FEW, LINES, PIECES, Echo, build, found_by
 
 from transformer.data import tokenizer, vocabulary
-from transformer.decoding import chunks, sampling, translator
-from transformer.decoding.parts import Part
+from transformer.decoding import batching, sampling, translator
+from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
 from transformer.errors import UserError
@@ -82,7 +82,7 @@ def test_a_text_in_place_of_a_list_is_not_read_letter_by_letter(untrained):
 
 def test_long_lines_make_small_chunks(untrained, monkeypatch):
     """So that memory is bounded by characters, too; the line that exceeds them is read ahead."""
-    monkeypatch.setattr(chunks, "CHUNK_TEXT", 100)
+    monkeypatch.setattr(batching, "CHUNK_TEXT", 100)
     read = []
 
     def lines():

@@ -4,8 +4,7 @@ from helpers import reversal, tiny
 
 from configs import wmt_base
 from transformer.data import tokenizer
-from transformer.decoding.batch_decoder import BatchDecoder
-from transformer.decoding.parts import Part, Search
+from transformer.decoding.batch_decoder import BatchDecoder, Part, Search
 from transformer.decoding.translator import Request, Translator
 
 DECODE = {**wmt_base.get_config().decode.to_dict(), **reversal.DECODE, "workers": 1}

@@ -14,7 +14,7 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.data.tokenizer import END, PAD, START
 from transformer.decoding import beam_search
-from transformer.decoding.next_tokens import Bounds
+from transformer.decoding.beam_search import Bounds
 
 # The closed formulas, by name.
 PENALTY = {

@@ -10,8 +10,7 @@ from helpers import reversal, tiny
 from configs import wmt_base
 from transformer.data import tokenizer
 from transformer.decoding import beam_search
-from transformer.decoding.batch_decoder import BatchDecoder
-from transformer.decoding.parts import Part
+from transformer.decoding.batch_decoder import BatchDecoder, Part
 from transformer.models.ensemble import Ensemble
 from transformer.modes import score
 from transformer.tasks import translation

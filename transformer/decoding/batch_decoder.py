@@ -9,27 +9,55 @@ A batch shrinks as its sentences finish, and its room for tokens grows as they g
     3      16    64    at most 16 / 4 = 4 sentences are active, at t = 19
     4      4     64    the last of them finishes, at t = 23
 
-Rows and room take few values (parts.py), so that few shapes are compiled.
+Rows and room take few values (batching.py), so that few shapes are compiled.
 """
 
 import concurrent.futures
 import contextlib
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import compiled, parts
-from transformer.decoding.parts import Hypotheses, Part, Search
+from transformer.decoding import batching, compiled
+from transformer.decoding.beam_search import Bounds
 from transformer.distributed import layout
 from transformer.runtime.memory import fits_in_memory
 
 Tree = dict
+Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the end symbol, score)
 
 SAMPLES_TOGETHER = 8  # samples in one search: the cost of attention is quadratic in its beams
+
+
+class Part(NamedTuple):
+    """The input of one search: the ids of a line, or of a part of an over-long line."""
+
+    source: tuple[int, ...]
+    prefix: tuple[int, ...] = ()
+    # (line, part) of a sampled part; the number of the search is appended. Folded into the seed.
+    random_key: tuple[int, ...] = ()
+
+    def numbered(self, number: int) -> "Part":
+        """Returns the part with the number of its search, so that each draws other samples."""
+        return self._replace(random_key=(*self.random_key, number))
+
+
+class Search(NamedTuple):
+    """A search in progress.
+
+    `finish(report)` waits for the end and returns each part's hypotheses, best first, or its
+    samples in the order drawn. After each batch `report` gets the fraction of the work that is
+    done, up to 1. `cancel()` drops the batches that have not begun, and waits for those that have;
+    `finish` does so after an error.
+    """
+
+    finish: Callable[[Callable[[float], None]], list[Hypotheses]]
+    cancel: Callable[[], None]
 
 
 class BatchDecoder:
@@ -76,7 +104,7 @@ class BatchDecoder:
             options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         self.options = tuple(options.items())  # of the search or of sampling
         self._divide = functools.partial(
-            parts.divide,
+            batching.divide,
             num_searches=self._num_searches,
             batch_tokens=batch_tokens,
             extra_length=extra_length,
@@ -150,8 +178,8 @@ class BatchDecoder:
 
         def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
             length = lengths[batch[0][0]]
-            rows = parts.rows_in_powers_of_4(len(batch), devices)
-            return rows * parts.positions_per_row(length, self._extra_length), length
+            rows = batching.rows_in_powers_of_4(len(batch), devices)
+            return rows * batching.positions_per_row(length, self._extra_length), length
 
         batches = self._divide(lengths, 1, devices)
         batch = max(batches, key=size)
@@ -167,7 +195,7 @@ class BatchDecoder:
             memory, state, bounds, rng_B = search
             # Only the last step: t = most_room - 1 attends to the whole KV cache.
             state = state._replace(t=state.t + most_room - 1)
-            until_active = parts.fewer_rows(len(rows), devices)
+            until_active = batching.fewer_rows(len(rows), devices)
             state = self._advance(params, memory, state, bounds, rng_B, until_active=until_active)
             jax.block_until_ready(state)
 
@@ -181,18 +209,18 @@ class BatchDecoder:
         """Encodes a batch; returns ((memory, state, bounds, rng_B), the most room it can need).
 
         Rows are padded to a power of 4 on each device. The first room is the smallest that
-        `parts.next_room` gives for so many rows.
+        `batching.next_room` gives for so many rows.
         """
         devices = layout.num_devices(params)
-        num_rows = parts.rows_in_powers_of_4(len(batch), devices)
+        num_rows = batching.rows_in_powers_of_4(len(batch), devices)
         longest = max(len(part.source) for part in batch)
-        memory_length = parts.next_power_of_two(longest, parts.SHORTEST_MEMORY)
-        bounds, most_room = parts.batch_bounds(
+        memory_length = batching.next_power_of_two(longest, batching.SHORTEST_MEMORY)
+        bounds, most_room = batch_bounds(
             batch, num_rows, min_length=self._min_length, extra_length=self._extra_length
         )
-        room = min(most_room, parts.next_room(1, num_rows // devices))
+        room = min(most_room, batching.next_room(1, num_rows // devices))
         sources = [part.source for part in batch]
-        source_BS = tokenizer.padded(sources, num_rows, parts.next_fine_length(longest))
+        source_BS = tokenizer.padded(sources, num_rows, batching.next_fine_length(longest))
         # (line, part, search) of each row, 0 0 0 for beam search, which draws nothing.
         keys = np.zeros((num_rows, 3), np.int32)
         keys[: len(batch), : len(batch[0].random_key)] = [part.random_key for part in batch]
@@ -210,12 +238,12 @@ class BatchDecoder:
         (memory, state, bounds, rng_B), most_room = self.begin(params, batch)
         num_rows, _, room = state.tokens_BWT.shape
         longest = max(len(part.source) for part in batch)
-        memory_length = parts.next_power_of_two(longest, parts.SHORTEST_MEMORY)
+        memory_length = batching.next_power_of_two(longest, batching.SHORTEST_MEMORY)
         hypotheses, is_open = [[]] * num_rows, np.ones(num_rows, bool)
         # rows[i] is the row of the whole batch that is now row i of the search.
         rows = np.arange(num_rows)
         while True:
-            until_active = parts.fewer_rows(len(rows), devices)
+            until_active = batching.fewer_rows(len(rows), devices)
             shape = (memory_length, most_room, *state.tokens_BWT.shape)
             with self.workers.compiling("advance", *shape):
                 state = self._advance(
@@ -230,20 +258,20 @@ class BatchDecoder:
                 np.asarray(state.scores_BW)[done, : self._num_returned],
                 strict=True,
             ):
-                hypotheses[row] = parts.finished(tokens, scores)
+                hypotheses[row] = finished(tokens, scores)
             is_open[rows[done]] = False
             if not is_open.any():
                 return hypotheses[: len(batch)]
             # Active rows first, in their order, then finished ones as padding, which do not change
             # any more: of active F T F F T, a size of 4 keeps rows 1 4 0 2.
             size = len(rows)
-            while (smaller := parts.fewer_rows(size, devices)) >= active.sum():
+            while (smaller := batching.fewer_rows(size, devices)) >= active.sum():
                 size = smaller
             remaining = np.arange(size)
             if size < len(rows):
                 remaining = np.argsort(~active, kind="stable")[:size]
             # Room is a power of two: enough for position t, the one to be written next.
-            room = max(room, min(most_room, parts.next_room(t + 1, size // devices)))
+            room = max(room, min(most_room, batching.next_room(t + 1, size // devices)))
             with self.workers.compiling("resize", *shape, size, room):
                 resized = compiled.resize(
                     (memory, state, bounds, rng_B), remaining, model=self.model, room=room
@@ -251,3 +279,40 @@ class BatchDecoder:
             memory, state, bounds, rng_B = layout.shard_rows(resized, params)
             # Rows 8 9 5 of the whole batch and remaining 2 0 leave rows 5 8.
             rows = rows[remaining]
+
+
+def batch_bounds(
+    batch: list[Part], rows: int, *, min_length: int, extra_length: int
+) -> tuple[Bounds, int]:
+    """Returns the bounds of a batch padded to `rows`, and the most room its search can need.
+
+    max_length is the source's length + extra_length (paper 6.1), or the prefix's length or
+    min_length if one of these is larger. Padded rows have 0: they end at the first step.
+    """
+    # The source's length is without its end symbol.
+    limits = [
+        max(len(part.source) - 1 + extra_length, min_length, len(part.prefix)) for part in batch
+    ]
+    # From the padded length of the longest source, so that most_room takes few values. Only a long
+    # prefix or min_length makes max(limits) + 1 (the end symbol) larger.
+    usual = batching.positions_per_row(max(len(part.source) for part in batch), extra_length)
+    most_room = batching.next_power_of_two(max(usual, max(limits) + 1))
+    padding = [0] * (rows - len(batch))
+    bounds = Bounds(
+        min_length_B=np.array([min_length] * len(batch) + padding, np.int32),
+        max_length_B=np.array([*limits, *padding], np.int32),
+        prefix_BM=tokenizer.padded([part.prefix for part in batch], rows, most_room),
+    )
+    return bounds, most_room
+
+
+def finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
+    """Returns one sentence's finished hypotheses; FloatingPointError if there are none."""
+    hypotheses = []
+    for ids, score in zip(tokens_WT.tolist(), scores_W.tolist(), strict=True):
+        # -inf marks an empty slot: fewer hypotheses than beams were finished.
+        if score > -np.inf:
+            hypotheses.append((ids[: ids.index(tokenizer.END)], score))
+    if not hypotheses:
+        raise FloatingPointError("the model's scores are non-finite: check its parameters")
+    return hypotheses

@@ -18,6 +18,7 @@ Of the finished hypotheses the best W are kept. At most one continuation of a be
 that 2W candidates always leave W beams alive.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,22 +26,15 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD, START
-from transformer.decoding.next_tokens import (
-    Bounds,
-    constraints,
-    divided,
-    likeliest,
-    take_along_axis,
-)
 
 Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 PENALTIES = ("gnmt", "power", "none")
-# Stopping criterion of a sentence's search, with W beams. 'best': W hypotheses are finished, and no
-# live beam is ahead of those to return. 'full': W are finished, as in fairseq and CTranslate2.
-# 'ahead': those to return are finished, and no live beam is ahead of them.
-STOPPING = ("best", "full", "ahead")
+STOPPING = ("best", "full", "ahead")  # `goes_on` has their rules
+BLOCK = 64  # approximate size of the blocks whose maxima `likeliest` compares
+# For indices known to be in bounds: jnp's default mode adds 17 operations of checks to each gather.
+take_along_axis = functools.partial(jnp.take_along_axis, mode="promise_in_bounds")
 
 
 def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
@@ -52,6 +46,18 @@ def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
     if kind == "gnmt":
         return ((5.0 + length) / 6.0) ** alpha
     return (1.0 * length) ** (alpha if kind == "power" else 0.0)
+
+
+class Bounds(NamedTuple):
+    """Constraints on each sentence's output; len(prefix) <= max_length, min_length <= max_length.
+
+    With min_length 2 and max_length 5, the end symbol is forbidden at positions 0 and 1, allowed
+    from 2 on, and forced at 5.
+    """
+
+    min_length_B: Array  # tokens before the end symbol
+    max_length_B: Array  # tokens before the end symbol
+    prefix_BM: Array  # forced first tokens, then padding; M: the most room the search can grow to
 
 
 class DecodingState(NamedTuple):
@@ -172,19 +178,11 @@ def select(
     # The best W candidates that do not end live on.
     live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BE, -jnp.inf, log_probs_BE), W)
 
-    # Early stopping, as in paper 6.1: a search ends when its best live beam cannot reach the worst
-    # returned score at any length. Log P only falls and the penalty only grows with the length: an
-    # upper bound of the score.
-    best_live_B, worst_returned_B = live_log_probs_BW[:, 0], scores_BW[:, num_hypotheses - 1]
-    is_full_B = scores_BW[:, -1] > -jnp.inf
-    penalty_now = length_penalty(t + 1, penalty, alpha)
-    reachable_B = best_live_B / length_penalty(bounds.max_length_B + 1, penalty, alpha)
-    is_reachable_B = worst_returned_B < reachable_B
-    # Before that it ends as STOPPING says: W poor hypotheses that end early would stop a good one
-    # that is longer, were it not for `ahead`.
-    ahead_B = worst_returned_B < best_live_B / penalty_now
-    goes_on_B = {"full": ~is_full_B, "ahead": ahead_B, "best": ~is_full_B | ahead_B}
-    can_improve_B = is_reachable_B & goes_on_B[stopping]
+    # Log P only falls and the penalty only grows with the length: an upper bound of the score.
+    best_live_B = live_log_probs_BW[:, 0]
+    score_now_B = best_live_B / length_penalty(t + 1, penalty, alpha)
+    most_B = best_live_B / length_penalty(bounds.max_length_B + 1, penalty, alpha)
+    goes_on_B = goes_on(stopping, num_hypotheses, scores_BW, score_now_B, most_B)
     # An inactive sentence stays so, and its finished hypotheses stay, too.
     return DecodingState(
         t=t + 1,
@@ -192,9 +190,30 @@ def select(
         live_log_probs_BW=live_log_probs_BW,
         tokens_BWT=_take(finished, best_BW),
         scores_BW=scores_BW,
-        active_B=state.active_B & can_improve_B,
+        active_B=state.active_B & goes_on_B,
         cache=reorder(cache, take_along_axis(parents_BE, live_BW, axis=1)),
     )
+
+
+def goes_on(
+    stopping: str, num_hypotheses: int, scores_BW: Array, score_now_B: Array, most_B: Array
+) -> Array:
+    """Returns whether each sentence is searched further: early stopping, as in paper 6.1.
+
+    `scores_BW` are the finished hypotheses' scores, best first; `score_now_B` is that of the best
+    live beam at its present length, `most_B` a bound of what it can reach. A search ends when no
+    live beam can reach the worst score that is returned, and before that by `stopping`:
+
+        best     when W hypotheses are finished, and no live beam is ahead of those to return
+        full     when W hypotheses are finished, as in fairseq and CTranslate2
+        ahead    when those to return are finished, and no live beam is ahead of them
+
+    With 'full', W poor hypotheses that end early stop a good one that is longer.
+    """
+    worst_returned_B = scores_BW[:, num_hypotheses - 1]
+    is_full_B, is_ahead_B = scores_BW[:, -1] > -jnp.inf, worst_returned_B < score_now_B
+    rules = {"best": ~is_full_B | is_ahead_B, "full": ~is_full_B, "ahead": is_ahead_B}
+    return (worst_returned_B < most_B) & rules[stopping]
 
 
 def is_unfinished(until_active: int, state: DecodingState) -> Array:
@@ -213,3 +232,83 @@ def last_tokens(state: DecodingState) -> Array:
 def _take(tokens_BWT: Array, index_BE: Array) -> Array:
     """Gathers hypotheses by beam: [B, W, T] -> [B, E, T]."""
     return take_along_axis(tokens_BWT, index_BE[:, :, None], axis=1)
+
+
+# Which tokens may come next, and which continuations are the likeliest.
+
+
+def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array, Array]:
+    """Returns (forbidden_BF, forced_B) at position t: a mask over the first F ids, and an id.
+
+    Forbidden: `never` everywhere, </s> before min_length (probabilities are not renormalised).
+    Forced: the prefix, and </s> from max_length on; PAD means that no token is forced.
+    """
+    # F = 4 for END = 1 and never = (0, 3): the mask is that short, whatever the vocabulary's size.
+    tokens = jnp.arange(max((END, *never)) + 1)
+    is_never = (tokens[:, None] == jnp.array(never)).any(axis=1)
+    is_too_early_B1 = (t < bounds.min_length_B)[:, None]
+    forbidden_BF = is_never | ((tokens == END) & is_too_early_B1)
+    # The column of position t; behind a prefix it is PAD.
+    prefix_B = jax.lax.dynamic_slice_in_dim(bounds.prefix_BM, t, 1, axis=1)[:, 0]
+    return forbidden_BF, jnp.where(t < bounds.max_length_B, prefix_B, END)
+
+
+def likeliest(
+    logits_BWV: Array, offset_BW: Array, forbidden_BF: Array, count: int
+) -> tuple[Array, Array]:
+    """Returns the `count` best continuations of all beams: values and indices into W * V.
+
+    A top-k over all beams and the whole vocabulary, in two stages.
+
+    The value of a continuation is its logit + its beam's offset, or -inf if its token is one of the
+    first F and `forbidden` in its sentence. Equals jax.lax.top_k over W * V (but for the indices of
+    -inf), which is slow; a maximum is fast. The `count` best values lie in the `count` blocks with
+    the largest maxima, so top_k runs over the maxima, then over these blocks alone. With one beam,
+    offset 0, count 2 and blocks of 4:
+
+        index    0  1  2  3 |  4  5  6  7 |  8  9 10 11
+        logit    1  3  2  0 |  9  8  1  2 |  4  5  0  7     maxima 3, 9, 7: blocks 1 and 2
+        top_k of 9 8 1 2 4 5 0 7 gives 0 and 1, which are indices 4 and 5
+
+    All V logits are read once, for the maxima; an array of the V values would take longer to make.
+    """
+    B, W, V = logits_BWV.shape
+    # A block size that divides V, if there is one near BLOCK, avoids a copy: of V = 37,000 the
+    # divisor nearest 64 is 74.
+    sizes = [n for n in range(BLOCK // 2, 4 * BLOCK) if V % n == 0]
+    size = min(sizes, key=lambda n: abs(n - BLOCK), default=min(BLOCK, V))
+    N = -(-V // size)  # blocks of a beam
+    if V % size:
+        padding = ((0, 0), (0, 0), (0, N * size - V))
+        logits_BWV = jnp.pad(logits_BWV, padding, constant_values=-jnp.inf)
+    blocks_BWNY = logits_BWV.reshape(B, W, N, size)
+    # Forbidden tokens are in the first block: only its maximum is computed without them.
+    assert forbidden_BF.shape[1] <= size or size == V
+    forbidden_BF = forbidden_BF[:, :size]
+    F = forbidden_BF.shape[1]
+    forbidden_B1Y = jnp.pad(forbidden_BF, ((0, 0), (0, size - F)))[:, None]
+    first_BWY = jnp.where(forbidden_B1Y, -jnp.inf, blocks_BWNY[:, :, 0])
+    maxima_BWN = blocks_BWNY.max(axis=-1).at[:, :, 0].set(first_BWY.max(axis=-1))
+    maxima_BN = (maxima_BWN + offset_BW[:, :, None]).reshape(B, W * N)
+
+    _, best_BX = jax.lax.top_k(maxima_BN, min(count, W * N))
+    best_BX1 = jnp.sort(best_BX)[:, :, None]  # in order: of ties the first wins, as in top_k
+    beam_BX1, block_BX1 = divided(best_BX1, N)
+    token_BXY = block_BX1 * size + jnp.arange(size)
+    value_BXY = take_along_axis(blocks_BWNY.reshape(B, W * N, size), best_BX1, axis=1)
+    value_BXY += take_along_axis(offset_BW[:, :, None], beam_BX1, axis=1)
+    for token in range(F):
+        is_forbidden = (token_BXY == token) & forbidden_BF[:, token, None, None]
+        value_BXY = jnp.where(is_forbidden, -jnp.inf, value_BXY)
+    values, chosen = jax.lax.top_k(value_BXY.reshape(B, -1), count)
+    index_BXY = beam_BX1 * V + jnp.minimum(token_BXY, V - 1)  # padding has the index of a token
+    return values, take_along_axis(index_BXY.reshape(B, -1), chosen, axis=1)
+
+
+def divided(index: Array, divisor: int) -> tuple[Array, Array]:
+    """Returns quotient and remainder of index >= 0, in fewer operations than // and %.
+
+    These also handle negative numbers, and have 19 operations each where this has 6.
+    """
+    quotient = jax.lax.div(index, jnp.asarray(divisor, index.dtype))
+    return quotient, index - quotient * divisor

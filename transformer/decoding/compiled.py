@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from transformer.data import pairs
 from transformer.data.tokenizer import PAD, START
 from transformer.decoding import beam_search, sampling
-from transformer.decoding.next_tokens import Bounds
+from transformer.decoding.beam_search import Bounds
 
 Tree = dict
 NEVER = (PAD, START)  # no output has them, though a model trained elsewhere may find them likely

@@ -12,8 +12,15 @@ import jax.numpy as jnp
 import sacrebleu
 
 from transformer.data.tokenizer import END, PAD
-from transformer.decoding.beam_search import DecodingState, Step, last_tokens, length_penalty
-from transformer.decoding.next_tokens import Bounds, constraints, take_along_axis
+from transformer.decoding.beam_search import (
+    Bounds,
+    DecodingState,
+    Step,
+    constraints,
+    last_tokens,
+    length_penalty,
+    take_along_axis,
+)
 
 Array = jax.Array
 

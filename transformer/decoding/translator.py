@@ -7,16 +7,16 @@ are searched once.
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import flax.linen as nn
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import chunks, compiled, sampling
-from transformer.decoding.batch_decoder import BatchDecoder
-from transformer.decoding.parts import Hypotheses, Part
+from transformer.decoding import batching, compiled, sampling
+from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Part, Search
 from transformer.errors import UserError
 from transformer.models import fields
 
@@ -24,6 +24,11 @@ Tree = dict
 
 METHODS = ("encode", "prepare", "step", "reorder", "grow")  # of the model
 FIRST_CHUNK = 64  # lines in the first chunk when reading ahead, so that it is answered early
+LONG_TEXT = 1 << 16  # characters that are tokenised in one call
+# Scripts without spaces: Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
+SPACELESS = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
+)
 
 
 class Request(NamedTuple):
@@ -41,6 +46,13 @@ class Hypothesis(NamedTuple):
 
     text: str
     score: float
+
+
+class Chunk(NamedTuple):
+    """Lines in a search: line i is made of the parts numbered parts_of_line[i]."""
+
+    parts_of_line: list[list[int]]
+    search: Search
 
 
 class Translator:
@@ -121,9 +133,9 @@ class Translator:
         begun = (
             self._begin(params, chunk, list(itertools.islice(numbers, len(chunk))))
             for part in (first, requests)
-            for chunk in chunks.divide(part, self._chunk_lines, num_characters)
+            for chunk in batching.chunks(part, self._chunk_lines, num_characters)
         )
-        for chunk in chunks.one_ahead(begun) if read_ahead else begun:
+        for chunk in one_ahead(begun) if read_ahead else begun:
             yield from self._answers(chunk, advance)
 
     def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
@@ -131,7 +143,7 @@ class Translator:
         params = compiled.cast_params(params, dtype=self._dtype)
         self.batch_decoder.rehearse(params, np.minimum(lengths, self.max_length).tolist())
 
-    def _begin(self, params: Tree, requests: list[Request], numbers: list[int]) -> chunks.Chunk:
+    def _begin(self, params: Tree, requests: list[Request], numbers: list[int]) -> Chunk:
         """Begins to search a chunk of lines.
 
         Each distinct part is searched once. Example: the lines "a", "b c" (over-long, in two
@@ -154,11 +166,9 @@ class Translator:
                 random_key = () if self.batch_decoder.method == "beam" else (number, i)
                 part = Part(tuple(ids), () if i else tuple(prefix), random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
-        return chunks.Chunk(parts_of_line, self.batch_decoder.submit(params, list(index_of_part)))
+        return Chunk(parts_of_line, self.batch_decoder.submit(params, list(index_of_part)))
 
-    def _answers(
-        self, chunk: chunks.Chunk, advance: Callable[[int], None]
-    ) -> Iterator[list[Hypothesis]]:
+    def _answers(self, chunk: Chunk, advance: Callable[[int], None]) -> Iterator[list[Hypothesis]]:
         """Waits for the end of a search, then yields each line's hypotheses."""
         parts_of_line, search = chunk
         num_done = 0
@@ -180,7 +190,7 @@ class Translator:
 
     def _sources(self, lines: list[str], numbers: list[int]) -> Iterator[list[list[int]]]:
         """Yields each line's ids in parts of at most max_length; counts and logs split lines."""
-        sources = chunks.split(lines, self.vocabulary.source, self.max_length)
+        sources = split(lines, self.vocabulary.source, self.max_length)
         for number, line, parts in zip(numbers, lines, sources, strict=True):
             if len(parts) > 1:
                 self.num_split += 1
@@ -206,8 +216,84 @@ class Translator:
             yield list(itertools.starmap(Hypothesis, scored[: self._num_hypotheses]))
 
 
+def one_ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Yields each chunk once the search of the next one has begun.
+
+    Lines before an error, such as a malformed line, are translated first. Searches of chunks that
+    were not yielded are cancelled at the end.
+    """
+    begun = []
+    try:
+        for chunk in chunks:
+            begun.append(chunk)
+            if len(begun) > 1:
+                yield begun.pop(0)
+        yield from begun
+    except Exception:  # of reading or tokenising: a caller's errors do not come here
+        yield from begun
+        raise
+    finally:  # also when the caller stops early; a search that has finished is not affected
+        for chunk in begun:
+            chunk.search.cancel()
+
+
+def split(
+    lines: Sequence[str], vocabulary: tokenizer.Pieces, max_length: int
+) -> Iterator[list[list[int]]]:
+    """Yields each line's ids in parts of at most max_length; no part for a blank line.
+
+    A part ends before the last word that begins in its second half, else within a word. Each part
+    has the end symbol: [▁a ▁b ▁c ▁d </s>] with max_length 3 gives [▁a ▁b </s>] and [▁c ▁d </s>].
+    """
+    cut_lines = [list(_cut(line)) if line.strip() else [] for line in lines]
+    # One call for all: with a call for each line, tokenisation takes seven times as long.
+    encoded = iter(vocabulary.encode(list(itertools.chain.from_iterable(cut_lines))))
+    for texts in cut_lines:
+        yield [part for _ in texts for part in _parts(next(encoded), vocabulary, max_length)]
+
+
+def _parts(ids: list[int], vocabulary: tokenizer.Pieces, max_length: int) -> Iterator[list[int]]:
+    """Yields the ids of a text in parts; nothing if there is only the end symbol."""
+    max_pieces = max_length - 1  # pieces of a part, without the end symbol
+    start = 0
+    while len(ids) - 1 - start > max_pieces:
+        # From the last possible cut back to the middle of the part: the first word start found.
+        word_starts = (
+            i
+            for i in range(start + max_pieces, start + max_pieces // 2, -1)
+            if vocabulary.pieces(ids[i : i + 1])[0].startswith("▁")
+        )
+        stop = next(word_starts, start + max_pieces)
+        yield [*ids[start:stop], vocabulary.end]
+        start = stop
+    if len(ids) - 1 > start:
+        yield ids[start:]
+
+
+def _cut(text: str) -> Iterator[str]:
+    """Yields a text in pieces of at most LONG_TEXT characters, cut after a space if possible."""
+    start = 0
+    while len(text) - start > LONG_TEXT:
+        stop = text.rfind(" ", start + LONG_TEXT // 2, start + LONG_TEXT) + 1
+        stop = stop or start + LONG_TEXT  # rfind gives -1 where there is no space
+        yield text[start:stop]
+        start = stop
+    yield text[start:]
+
+
+def join_texts(parts: list[str]) -> str:
+    """Joins the parts of a line by a space, or by nothing in a script without spaces.
+
+    A script without spaces is assumed if most characters are SPACELESS and at most one in ten is a
+    space.
+    """
+    text = "".join(parts)
+    spaceless = len(SPACELESS.findall(text)) > len(text) / 2 and text.count(" ") <= len(text) / 10
+    return text if spaceless else " ".join(parts)
+
+
 def joined(
-    parts: list[list[Hypothesis]], join: Callable[[list[str]], str] = chunks.join
+    parts: list[list[Hypothesis]], join: Callable[[list[str]], str] = join_texts
 ) -> list[Hypothesis]:
     """Joins the k-th hypotheses of a line's parts into the line's k-th hypothesis.
 

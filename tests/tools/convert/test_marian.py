@@ -16,7 +16,7 @@ from helpers.decoders import make_batch_decoder
 
 from transformer.data import pairs, tokenizer, vocabulary
 from transformer.data.tokenizer import PAD, START
-from transformer.decoding.parts import Part
+from transformer.decoding.batch_decoder import Part
 from transformer.errors import UserError
 from transformer.models.positions import sinusoids
 from transformer.tools.convert import arrays, marian

@@ -4,7 +4,7 @@ import pytest
 from helpers import decoders
 
 from transformer.data.tokenizer import END
-from transformer.decoding.parts import Part
+from transformer.decoding.batch_decoder import Part
 from transformer.tools.pages.beam_path import beam_path
 
 

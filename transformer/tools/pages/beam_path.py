@@ -14,9 +14,8 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import beam_search, compiled
-from transformer.decoding.batch_decoder import BatchDecoder
-from transformer.decoding.next_tokens import Bounds
-from transformer.decoding.parts import Part
+from transformer.decoding.batch_decoder import BatchDecoder, Part
+from transformer.decoding.beam_search import Bounds
 from transformer.distributed import layout
 
 Tree = Any

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from transformer.data import tokenizer
 from transformer.data.tokenizer import Pieces
 from transformer.decoding import compiled
-from transformer.decoding.parts import Part
+from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Translator
 from transformer.tools.pages import beam_path
 from transformer.tools.pages.attention_view import readable

@@ -8,7 +8,7 @@ from helpers import reversal
 from helpers.decoders import PIECES, Echo, build
 
 from transformer.data import tokenizer
-from transformer.decoding import chunks
+from transformer.decoding import translator
 
 
 @pytest.mark.slow
@@ -64,7 +64,7 @@ def test_a_text_of_any_length_is_cut_without_loss(word, untrained, monkeypatch):
     monkeypatch.setattr(tokenizer.Pieces, "encode", watched)
     echo = build(untrained[0], Echo())
     [found] = echo.translate(untrained[1], [line])
-    assert max(calls) <= chunks.LONG_TEXT
+    assert max(calls) <= translator.LONG_TEXT
     assert found.replace(" ", "") == line.replace(" ", "")
     if len(word) < reversal.LONGEST:
         assert found.split() == line.split()

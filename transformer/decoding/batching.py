@@ -1,47 +1,46 @@
-"""What is searched, parts of lines: in batches of few static shapes, with bounds.
+"""How many at a time: a stream in chunks, searches in batches, sizes rounded to few values.
 
-Sizes are rounded up, so that few shapes are compiled.
+Few sizes mean few static shapes to compile.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
-import numpy as np
+from transformer.errors import UserError
 
-from transformer.data import tokenizer
-from transformer.decoding.next_tokens import Bounds
+Item = TypeVar("Item")
+CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
 
 SHORTEST = 16
 FEW_ROWS = 16  # on a device; their steps take little time, so that too much room costs little
 SHORTEST_OF_FEW_ROWS = 64  # 16 would save 1 % of the time, and need a third more programs
 SHORTEST_MEMORY = 32  # 16 would save 1 % of the time, and need a third more programs
-Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the end symbol, score)
 
 
-class Part(NamedTuple):
-    """The input of one search: the ids of a line, or of a part of an over-long line."""
+def chunks(
+    items: Iterable[Item], count: int, size: Callable[[Item], int] = lambda item: 0
+) -> Iterator[list[Item]]:
+    """Yields lists of `count` items, or fewer if their sizes add up to more than CHUNK_TEXT.
 
-    source: tuple[int, ...]
-    prefix: tuple[int, ...] = ()
-    # (line, part) of a sampled part; the number of the search is appended. Folded into the seed.
-    random_key: tuple[int, ...] = ()
-
-    def numbered(self, number: int) -> "Part":
-        """Returns the part with the number of its search, so that each draws other samples."""
-        return self._replace(random_key=(*self.random_key, number))
-
-
-class Search(NamedTuple):
-    """A search in progress.
-
-    `finish(report)` waits for the end and returns each part's hypotheses, best first, or its
-    samples in the order drawn. After each batch `report` gets the fraction of the work that is
-    done, up to 1. `cancel()` drops the batches that have not begun, and waits for those that have;
-    `finish` does so after an error.
+    If the iterable raises a UserError, as of a malformed line, the items before it come first.
     """
-
-    finish: Callable[[Callable[[float], None]], list[Hypotheses]]
-    cancel: Callable[[], None]
+    batch, total = [], 0
+    try:
+        for item in items:
+            if batch and total + size(item) > CHUNK_TEXT:
+                yield batch
+                batch, total = [], 0
+            batch.append(item)
+            total += size(item)
+            if len(batch) == count:  # at once: the next line may not be typed yet
+                yield batch
+                batch, total = [], 0
+    except UserError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def divide(
@@ -79,43 +78,6 @@ def divide(
 def positions_per_row(length: int, extra_length: int) -> int:
     """Returns how many of `batch_tokens` a row takes: padded source length + extra_length."""
     return next_power_of_two(length) + extra_length
-
-
-def batch_bounds(
-    batch: list[Part], rows: int, *, min_length: int, extra_length: int
-) -> tuple[Bounds, int]:
-    """Returns the bounds of a batch padded to `rows`, and the most room its search can need.
-
-    max_length is the source's length + extra_length (paper 6.1), or the prefix's length or
-    min_length if one of these is larger. Padded rows have 0: they end at the first step.
-    """
-    # The source's length is without its end symbol.
-    limits = [
-        max(len(part.source) - 1 + extra_length, min_length, len(part.prefix)) for part in batch
-    ]
-    # From the padded length of the longest source, so that most_room takes few values. Only a long
-    # prefix or min_length makes max(limits) + 1 (the end symbol) larger.
-    usual = positions_per_row(max(len(part.source) for part in batch), extra_length)
-    most_room = next_power_of_two(max(usual, max(limits) + 1))
-    padding = [0] * (rows - len(batch))
-    bounds = Bounds(
-        min_length_B=np.array([min_length] * len(batch) + padding, np.int32),
-        max_length_B=np.array([*limits, *padding], np.int32),
-        prefix_BM=tokenizer.padded([part.prefix for part in batch], rows, most_room),
-    )
-    return bounds, most_room
-
-
-def finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
-    """Returns one sentence's finished hypotheses; FloatingPointError if there are none."""
-    hypotheses = []
-    for ids, score in zip(tokens_WT.tolist(), scores_W.tolist(), strict=True):
-        # -inf marks an empty slot: fewer hypotheses than beams were finished.
-        if score > -np.inf:
-            hypotheses.append((ids[: ids.index(tokenizer.END)], score))
-    if not hypotheses:
-        raise FloatingPointError("the model's scores are non-finite: check its parameters")
-    return hypotheses
 
 
 # Rounding.
