@@ -8,6 +8,8 @@ import numpy as np
 from conformance.tiny_models import LENGTH
 from helpers import tiny
 
+from transformer.models import cache as models_cache
+
 B, W, ROOM = 2, 3, 9  # sentences, beams, positions of a cache
 
 
@@ -77,9 +79,9 @@ def check(case, counts, what, *, first_room=ROOM, reorder=False):
         if reorder:
             parents = random.integers(0, W, (B, W))
             history = np.take_along_axis(history, parents[:, :, None], axis=1)
-            cache = case.model.reorder(cache, parents)
+            cache = models_cache.reorder(cache, parents)
         if first_room < ROOM and position == 0:
-            cache = case.model.grow(cache, ROOM)
+            cache = models_cache.grow(cache, ROOM // first_room)
             expected_shapes = shapes(begin(case)[1])
         assert shapes(cache) == expected_shapes, (
             f"{case.name}: {what}, a cache has not the shapes and types of prepare with its room"

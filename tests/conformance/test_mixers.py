@@ -126,7 +126,7 @@ def test_steps_are_all_positions_at_once(name, counts):
     x_BWTD = random.standard_normal((B, W, T, D)).astype(np.float32)
 
     kept, history, start = begin(mixer, params, x_BWTD), x_BWTD[:, :, :0], 0
-    kept = cache.grow(kept, LONG)
+    kept = cache.grow(kept, -(-LONG // kept.ancestry_BWP.shape[2]))
     for count in counts:
         new = x_BWTD[:, :, start : start + count]
         history = np.concatenate([history, new], axis=2)

@@ -80,7 +80,7 @@ def test_workers_compile_each_shape_once(untrained, monkeypatch):
         tokens_BWT = np.full((B, 1, room), tokenizer.END)
         return state._replace(t=room, tokens_BWT=tokens_BWT, scores_BW=np.zeros((B, 1)))
 
-    def resize(batch, rows, *, model, room):
+    def resize(batch, rows, *, room):
         run("resize", room)
         memory, _, bounds, rng_B = batch
         return memory, beam_search.initial_state({}, len(rows), 1, room), bounds, rng_B

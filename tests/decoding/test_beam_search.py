@@ -22,7 +22,6 @@ from helpers.table_model import (
     hypotheses,
     initial_state,
     keys,
-    reorder,
     table_cache,
     table_log_probs,
     table_row,
@@ -55,7 +54,6 @@ def _search_tables(tables, bounds, alpha, *, length, width, options):
         tables,
         initial_state(tables, width, length),
         bounds,
-        reorder=reorder,
         alpha=alpha,
         **dict(options),
     )
@@ -232,7 +230,6 @@ def steps_taken(table, limit, width, alpha, num_hypotheses=1):
             table,
             initial_state(table, width, limit + 1),
             bounds([limit], limit + 1),
-            reorder=reorder,
             penalty="gnmt",
             alpha=alpha,
             num_hypotheses=num_hypotheses,
@@ -272,17 +269,8 @@ def test_stops_when_beam_width_hypotheses_are_finished():
 # In stages
 
 
-def with_room(search, length):
-    """The search with its room grown to `length` tokens, as in compiled.resize."""
-    more = ((0, 0), (0, 0), (0, length - search.tokens_BWT.shape[-1]))
-    return search._replace(
-        live_tokens_BWT=jnp.pad(search.live_tokens_BWT, more),
-        tokens_BWT=jnp.pad(search.tokens_BWT, more),
-    )
-
-
 METHODS = {
-    "beam": functools.partial(table_model.search, beam_search, reorder=reorder, num_hypotheses=2),
+    "beam": functools.partial(table_model.search, beam_search, num_hypotheses=2),
     "sample": functools.partial(
         table_model.search, sampling, rng_B=keys(24), temperature=1.2, top_k=4, top_p=0.95
     ),
@@ -293,17 +281,17 @@ METHODS = {
 def test_a_search_in_stages_equals_one_of_a_single_stage(method):
     """Stages end when some sentences are done, the room is full, or all are done."""
     every_table = tables(range(24), spread=1.5)
-    kept = bounds(wide_enough(LIMITS, LEAST, PREFIXES), 13, LEAST, PREFIXES)
+    kept = bounds(wide_enough(LIMITS, LEAST, PREFIXES), 24, LEAST, PREFIXES)
 
     @tiny.jit
     def go_on(search, until):
         options = {"penalty": "power", "alpha": 1.0, "until_active": until}
         return METHODS[method](table_step, every_table, search, kept, **options)
 
-    whole = go_on(initial_state(every_table, 3, 13), 0)
+    whole = go_on(initial_state(every_table, 3, 24), 0)
     search, places = initial_state(every_table, 3, 3), []
-    for room, until in [(3, 16), (3, 0), (9, 18), (9, 9), (9, 4), (9, 0), (13, 4), (13, 0)]:
-        search = go_on(with_room(search, room), until)
+    for room, until in [(3, 16), (3, 0), (6, 18), (6, 9), (12, 9), (12, 4), (24, 4), (24, 0)]:
+        search = go_on(search.grow(room // search.tokens_BWT.shape[-1]), until)
         places.append(int(search.t))
         active = int(search.active_B.sum())
         assert active <= until or search.t == room

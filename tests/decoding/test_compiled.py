@@ -10,6 +10,7 @@ from transformer.data import tokenizer
 from transformer.data.tokenizer import PAD
 from transformer.decoding import compiled
 from transformer.decoding.beam_search import Bounds
+from transformer.models import cache
 
 
 class Model:
@@ -21,11 +22,8 @@ class Model:
             source, positions, segments = arguments
             return {"ids": source, "positions": positions, "segments": segments}
         memory, mask_BS, room, num_beams = arguments
-        return {**memory, "mask": mask_BS}, jnp.ones((len(mask_BS), num_beams, room))
-
-    @staticmethod
-    def grow(cache, room):
-        return jnp.pad(cache, ((0, 0), (0, 0), (0, room - cache.shape[-1])))
+        ancestry_BWP = cache.empty_ancestry(len(mask_BS), room, num_beams)
+        return {**memory, "mask": mask_BS}, cache.Cache([], ancestry_BWP)
 
 
 MODEL = Model()
@@ -52,7 +50,7 @@ def test_a_source_is_encoded_as_it_is_and_padded_after():
     np.testing.assert_array_equal(memory["mask"], real)
     np.testing.assert_array_equal(memory["segments"], real)
     assert memory["positions"][0].tolist() == [0, 1, 2, 3] + [0] * 12
-    assert state.tokens_BWT.shape == state.cache.shape == (2, 2, 4)
+    assert state.tokens_BWT.shape == state.cache.ancestry_BWP.shape == (2, 2, 4)
     assert state.active_B.all()
     longer, _, _ = start(tokenizer.padded(sources, 2, 6), [[0], [0]])
     np.testing.assert_array_equal(longer["mask"], memory["mask"])
@@ -79,12 +77,13 @@ def test_rows_are_gathered_and_their_room_grows():
     prefix_BM = jnp.arange(24).reshape(3, 8)
     bounds = Bounds(jnp.array([0, 1, 2]), jnp.array([6, 7, 8]), prefix_BM)
     rows = np.array([2, 0])
-    resized = compiled.resize((memory, state, bounds, rng_B), rows, model=MODEL, room=8)
+    resized = compiled.resize((memory, state, bounds, rng_B), rows, room=8)
     new_memory, new_state, new_bounds, new_rng_B = resized
     np.testing.assert_array_equal(new_memory["ids"], memory["ids"][rows])
     np.testing.assert_array_equal(new_state.tokens_BWT[..., :4], state.tokens_BWT[rows])
     assert (new_state.tokens_BWT[..., 4:] == PAD).all()
-    assert new_state.live_tokens_BWT.shape == new_state.cache.shape == (2, 2, 8)
+    assert new_state.live_tokens_BWT.shape == (2, 2, 8)
+    assert new_state.cache.ancestry_BWP.shape == (2, 2, 8)
     np.testing.assert_array_equal(new_state.scores_BW, state.scores_BW[rows])
     assert new_state.t == 4  # of all rows
     assert new_bounds.max_length_B.tolist() == [8, 6]

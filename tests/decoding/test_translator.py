@@ -10,7 +10,7 @@ from helpers import decoders, reversal, tiny
 from helpers.decoders import DECODE, FEW, LINES, PIECES, Echo, build, found_by
 
 from transformer.data import tokenizer, vocabulary
-from transformer.decoding import batching, sampling, translator
+from transformer.decoding import batch_sizes, sampling, translator
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
@@ -82,7 +82,7 @@ def test_a_text_in_place_of_a_list_is_not_read_letter_by_letter(untrained):
 
 def test_long_lines_make_small_chunks(untrained, monkeypatch):
     """So that memory is bounded by characters, too; the line that exceeds them is read ahead."""
-    monkeypatch.setattr(batching, "CHUNK_TEXT", 100)
+    monkeypatch.setattr(batch_sizes, "CHUNK_TEXT", 100)
     read = []
 
     def lines():
@@ -115,8 +115,8 @@ def test_progress_is_told_before_lines_are_given_out(method, untrained):
 
 def test_a_model_without_a_method_of_decoding_is_one_line(untrained, monkeypatch):
     model = untrained[0]
-    monkeypatch.delattr(type(model), "grow")
-    with pytest.raises(UserError, match="Transformer cannot be decoded without the methods grow,"):
+    monkeypatch.delattr(type(model), "step")
+    with pytest.raises(UserError, match="Transformer cannot be decoded without the methods step,"):
         Translator(model, None, **DECODE)
 
 

@@ -43,11 +43,3 @@ class Mixer(nn.Module):
 
     def step(self, tokens, position, memory, cache):
         return self.output(nn.tanh(memory[:, None, None] + self.target(tokens))), cache
-
-    @staticmethod
-    def reorder(cache, parents):
-        return cache
-
-    @staticmethod
-    def grow(cache, room):
-        return cache

@@ -60,17 +60,6 @@ def table_cache(count, width=1):
     return {"prefix": jnp.zeros((count, width, 1), jnp.int32)}
 
 
-def reorder(cache, parents_BW):
-    """Gathers a cache with leaves [B, W, ...] so that beam w continues beam parents[w]."""
-
-    def gather(leaf):
-        # [B, W] -> [B, W, 1, ...], to broadcast over the leaf's other axes.
-        index = parents_BW.reshape(parents_BW.shape + (1,) * (leaf.ndim - 2))
-        return jnp.take_along_axis(leaf, index, axis=1)
-
-    return jax.tree.map(gather, cache)
-
-
 def initial_state(tables, width, room):
     return beam_search.initial_state(table_cache(len(tables), width), len(tables), width, room)
 

@@ -14,6 +14,7 @@ from helpers.cases import slow_but
 from helpers.tiny import PRE, logits
 
 from configs import _layers
+from transformer.models import cache as models_cache
 from transformer.models import fields, layer_options
 from transformer.models.layers import Layer
 from transformer.models.transformer import Transformer
@@ -62,7 +63,7 @@ def test_memory_belongs_to_sentences_and_cache_to_beams():
         keys_or_values = leaf.shape[:2] == (2, 2) and leaf.shape[2:].count(9 * 3) == 1
         assert keys_or_values or leaf.shape == (2, 3, 9)
     # Reordered, keys and values stay: which beam wrote them is an integer a position.
-    after = case.model.reorder(cache, np.array([[2, 2, 0], [1, 0, 1]]))
+    after = models_cache.reorder(cache, np.array([[2, 2, 0], [1, 0, 1]]))
     leaves = [jax.tree.leaves(x.states) for x in (after, cache)]
     assert all(new is old for new, old in zip(*leaves, strict=True))
 

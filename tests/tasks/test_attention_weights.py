@@ -6,7 +6,7 @@ import pytest
 from helpers import reversal, tiny
 
 from transformer.data import pairs
-from transformer.decoding import batching
+from transformer.decoding import batch_sizes
 from transformer.tasks import attention_weights, translation
 
 SOURCE, TARGET = "a b c d e f", "c a h h"
@@ -83,8 +83,8 @@ def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, 
 
 @pytest.mark.parametrize("length", [7, 29, 64])
 def test_padding_changes_nothing(run, found, monkeypatch, length):
-    assert batching.next_power_of_two(S) == batching.next_power_of_two(T) == 16
-    monkeypatch.setattr(batching, "next_power_of_two", lambda _: length)
+    assert batch_sizes.next_power_of_two(S) == batch_sizes.next_power_of_two(T) == 16
+    monkeypatch.setattr(batch_sizes, "next_power_of_two", lambda _: length)
     padded = attention_weights.pair_weights(run, SOURCE, TARGET)
     assert padded.keys() == found.keys()
     for name in SHAPES:

@@ -9,7 +9,7 @@ A batch shrinks as its sentences finish, and its room for tokens grows as they g
     3      16    64    at most 16 / 4 = 4 sentences are active, at t = 19
     4      4     64    the last of them finishes, at t = 23
 
-Rows and room take few values (batching.py), so that few shapes are compiled.
+Rows and room take few values (batch_sizes.py), so that few shapes are compiled.
 """
 
 import concurrent.futures
@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import batching, compiled
+from transformer.decoding import batch_sizes, compiled
 from transformer.decoding.beam_search import Bounds
 from transformer.distributed import layout
 from transformer.runtime.memory import fits_in_memory
@@ -104,7 +104,7 @@ class BatchDecoder:
             options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         self.options = tuple(options.items())  # of the search or of sampling
         self._divide = functools.partial(
-            batching.divide,
+            batch_sizes.divide,
             num_searches=self._num_searches,
             batch_tokens=batch_tokens,
             extra_length=extra_length,
@@ -178,8 +178,8 @@ class BatchDecoder:
 
         def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
             length = lengths[batch[0][0]]
-            rows = batching.rows_in_powers_of_4(len(batch), devices)
-            return rows * batching.positions_per_row(length, self._extra_length), length
+            rows = batch_sizes.rows_in_powers_of_4(len(batch), devices)
+            return rows * batch_sizes.positions_per_row(length, self._extra_length), length
 
         batches = self._divide(lengths, 1, devices)
         batch = max(batches, key=size)
@@ -190,12 +190,12 @@ class BatchDecoder:
             rows = np.arange(len(search[1].tokens_BWT))
             for room in (most_room // 2, most_room):  # growing takes the memory of both
                 room = max(room, search[1].tokens_BWT.shape[-1])
-                search = compiled.resize(search, rows, model=self.model, room=room)
+                search = compiled.resize(search, rows, room=room)
                 search = layout.shard_rows(search, params)
             memory, state, bounds, rng_B = search
             # Only the last step: t = most_room - 1 attends to the whole KV cache.
             state = state._replace(t=state.t + most_room - 1)
-            until_active = batching.fewer_rows(len(rows), devices)
+            until_active = batch_sizes.fewer_rows(len(rows), devices)
             state = self._advance(params, memory, state, bounds, rng_B, until_active=until_active)
             jax.block_until_ready(state)
 
@@ -209,18 +209,18 @@ class BatchDecoder:
         """Encodes a batch; returns ((memory, state, bounds, rng_B), the most room it can need).
 
         Rows are padded to a power of 4 on each device. The first room is the smallest that
-        `batching.next_room` gives for so many rows.
+        `batch_sizes.next_room` gives for so many rows.
         """
         devices = layout.num_devices(params)
-        num_rows = batching.rows_in_powers_of_4(len(batch), devices)
+        num_rows = batch_sizes.rows_in_powers_of_4(len(batch), devices)
         longest = max(len(part.source) for part in batch)
-        memory_length = batching.next_power_of_two(longest, batching.SHORTEST_MEMORY)
+        memory_length = batch_sizes.next_power_of_two(longest, batch_sizes.SHORTEST_MEMORY)
         bounds, most_room = batch_bounds(
             batch, num_rows, min_length=self._min_length, extra_length=self._extra_length
         )
-        room = min(most_room, batching.next_room(1, num_rows // devices))
+        room = min(most_room, batch_sizes.next_room(1, num_rows // devices))
         sources = [part.source for part in batch]
-        source_BS = tokenizer.padded(sources, num_rows, batching.next_fine_length(longest))
+        source_BS = tokenizer.padded(sources, num_rows, batch_sizes.next_fine_length(longest))
         # (line, part, search) of each row, 0 0 0 for beam search, which draws nothing.
         keys = np.zeros((num_rows, 3), np.int32)
         keys[: len(batch), : len(batch[0].random_key)] = [part.random_key for part in batch]
@@ -238,12 +238,12 @@ class BatchDecoder:
         (memory, state, bounds, rng_B), most_room = self.begin(params, batch)
         num_rows, _, room = state.tokens_BWT.shape
         longest = max(len(part.source) for part in batch)
-        memory_length = batching.next_power_of_two(longest, batching.SHORTEST_MEMORY)
+        memory_length = batch_sizes.next_power_of_two(longest, batch_sizes.SHORTEST_MEMORY)
         hypotheses, is_open = [[]] * num_rows, np.ones(num_rows, bool)
         # rows[i] is the row of the whole batch that is now row i of the search.
         rows = np.arange(num_rows)
         while True:
-            until_active = batching.fewer_rows(len(rows), devices)
+            until_active = batch_sizes.fewer_rows(len(rows), devices)
             shape = (memory_length, most_room, *state.tokens_BWT.shape)
             with self.workers.compiling("advance", *shape):
                 state = self._advance(
@@ -265,17 +265,15 @@ class BatchDecoder:
             # Active rows first, in their order, then finished ones as padding, which do not change
             # any more: of active F T F F T, a size of 4 keeps rows 1 4 0 2.
             size = len(rows)
-            while (smaller := batching.fewer_rows(size, devices)) >= active.sum():
+            while (smaller := batch_sizes.fewer_rows(size, devices)) >= active.sum():
                 size = smaller
             remaining = np.arange(size)
             if size < len(rows):
                 remaining = np.argsort(~active, kind="stable")[:size]
             # Room is a power of two: enough for position t, the one to be written next.
-            room = max(room, min(most_room, batching.next_room(t + 1, size // devices)))
+            room = max(room, min(most_room, batch_sizes.next_room(t + 1, size // devices)))
             with self.workers.compiling("resize", *shape, size, room):
-                resized = compiled.resize(
-                    (memory, state, bounds, rng_B), remaining, model=self.model, room=room
-                )
+                resized = compiled.resize((memory, state, bounds, rng_B), remaining, room=room)
             memory, state, bounds, rng_B = layout.shard_rows(resized, params)
             # Rows 8 9 5 of the whole batch and remaining 2 0 leave rows 5 8.
             rows = rows[remaining]
@@ -295,8 +293,8 @@ def batch_bounds(
     ]
     # From the padded length of the longest source, so that most_room takes few values. Only a long
     # prefix or min_length makes max(limits) + 1 (the end symbol) larger.
-    usual = batching.positions_per_row(max(len(part.source) for part in batch), extra_length)
-    most_room = batching.next_power_of_two(max(usual, max(limits) + 1))
+    usual = batch_sizes.positions_per_row(max(len(part.source) for part in batch), extra_length)
+    most_room = batch_sizes.next_power_of_two(max(usual, max(limits) + 1))
     padding = [0] * (rows - len(batch))
     bounds = Bounds(
         min_length_B=np.array([min_length] * len(batch) + padding, np.int32),

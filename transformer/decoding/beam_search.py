@@ -1,8 +1,7 @@
 """Logits -> ids: beam search over any model's step function (of width 1, greedy search).
 
-`step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)` and `reorder(cache, parents_BW)
--> cache` are all that the search knows of a model. Beams of a sentence share its memory; how they
-share the cache is the model's affair, through `reorder`.
+`step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)` is all that the search knows of
+a model. Beams of a sentence share its memory; models/cache.py says how a cache follows them.
 
 One step of a search, for one sentence, W = 2 beams, no length penalty. The live beams are "The"
 (log P -0.4) and "A" (-1.0). The 2W = 4 likeliest continuations are the candidates:
@@ -26,6 +25,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD, START
+from transformer.models.cache import grow, lengthened, reorder
 
 Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
@@ -74,6 +74,14 @@ class DecodingState(NamedTuple):
     scores_BW: Array  # of the finished hypotheses; -inf: an empty slot
     active_B: Array
     cache: Any
+
+    def grow(self, times: int) -> "DecodingState":
+        """Makes room for `times` as many tokens."""
+        return self._replace(
+            live_tokens_BWT=lengthened(self.live_tokens_BWT, 2, times),  # its zeros are PAD
+            tokens_BWT=lengthened(self.tokens_BWT, 2, times),
+            cache=grow(self.cache, times),
+        )
 
 
 def initial_state(cache: Any, batch: int, num_beams: int, room: int) -> DecodingState:
@@ -155,7 +163,6 @@ def select(
     state: DecodingState,
     bounds: Bounds,
     *,
-    reorder: Callable[[Any, Array], Any],
     penalty: str,
     alpha: float,
     stopping: str = "best",

@@ -90,17 +90,14 @@ def advance(
     (static arguments are hashable).
     """
     step = functools.partial(model.apply, {"params": params}, method="step")
-    if beam:
-        extend = functools.partial(beam_search.extend, reorder=model.reorder)
-    else:
-        extend = functools.partial(sampling.extend, rng_B=rng_B)
+    extend = beam_search.extend if beam else functools.partial(sampling.extend, rng_B=rng_B)
     extend = functools.partial(extend, step, memory, bounds, never=NEVER, **dict(options))
     unfinished = functools.partial(beam_search.is_unfinished, until_active)
     return jax.lax.while_loop(unfinished, extend, state)
 
 
-@functools.partial(jax.jit, static_argnames=("model", "room"))
-def resize(batch: tuple, rows: jax.Array, *, model: nn.Module, room: int) -> tuple:
+@functools.partial(jax.jit, static_argnames="room")
+def resize(batch: tuple, rows: jax.Array, *, room: int) -> tuple:
     """Gathers `rows` of (memory, state, bounds, rng_B) and grows their room for tokens.
 
     If `rows` has as many rows as the batch, it must be all of them in order: none is gathered.
@@ -109,13 +106,7 @@ def resize(batch: tuple, rows: jax.Array, *, model: nn.Module, room: int) -> tup
         # Scalars, such as the state's t, are common to all rows.
         batch = jax.tree.map(lambda x: x[rows] if x.ndim else x, batch)
     memory, state, bounds, rng_B = batch
-    growth = ((0, 0), (0, 0), (0, room - state.tokens_BWT.shape[-1]))  # jnp.pad's 0 is PAD
-    state = state._replace(
-        live_tokens_BWT=jnp.pad(state.live_tokens_BWT, growth),
-        tokens_BWT=jnp.pad(state.tokens_BWT, growth),
-        cache=model.grow(state.cache, room),
-    )
-    return memory, state, bounds, rng_B
+    return memory, state.grow(room // state.tokens_BWT.shape[-1]), bounds, rng_B
 
 
 class Workers:

@@ -15,14 +15,14 @@ import flax.linen as nn
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import batching, compiled, sampling
+from transformer.decoding import batch_sizes, compiled, sampling
 from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Part, Search
 from transformer.errors import UserError
 from transformer.models import fields
 
 Tree = dict
 
-METHODS = ("encode", "prepare", "step", "reorder", "grow")  # of the model
+METHODS = ("encode", "prepare", "step")  # of the model
 FIRST_CHUNK = 64  # lines in the first chunk when reading ahead, so that it is answered early
 LONG_TEXT = 1 << 16  # characters that are tokenised in one call
 # Scripts without spaces: Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
@@ -133,7 +133,7 @@ class Translator:
         begun = (
             self._begin(params, chunk, list(itertools.islice(numbers, len(chunk))))
             for part in (first, requests)
-            for chunk in batching.chunks(part, self._chunk_lines, num_characters)
+            for chunk in batch_sizes.chunks(part, self._chunk_lines, num_characters)
         )
         for chunk in one_ahead(begun) if read_ahead else begun:
             yield from self._answers(chunk, advance)

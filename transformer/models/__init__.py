@@ -28,15 +28,14 @@ its loss is just worse. Decoding also needs
     encode(source, source_positions, source_segments, *, train) -> memory
     prepare(memory, memory_mask_BS, room, num_beams) -> (memory, cache)
     step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)
-    reorder(cache, parents_BW) -> cache     beam w goes on from beam parents[w]
-    grow(cache, room) -> cache
 
 where `room` is how many target positions the arrays of a cache can hold. `encode` returns a pytree
-of arrays [B, S, ...], whose axis S decoding pads; the memory and cache of `prepare` are any pytrees
-of arrays [B, ...] (what is one per sentence, such as an encoder's last state, is made there). All
-beams begin with the cache of `prepare`. A search calls `step` with T = 1, first with the start
-symbol at position 0. `encode`, `prepare` and `step` run under `model.apply`; `reorder` and `grow`
-use no params and are called on the unbound module (as a staticmethod, or with nn.nowrap).
+of arrays [B, S, ...], whose axis S decoding pads; the memory of `prepare` is any pytree of arrays
+[B, ...] (what is one per sentence, such as an encoder's last state, is made there). The cache is
+any pytree of arrays [B, W, ...], which a search gathers when a beam goes on from another one, and
+of `Slots` (cache.py). What `room` makes larger is in a record with a method `grow(times)`, such as
+`cache.Cache`: a search begins with little room. All beams begin with the cache of `prepare`. A
+search calls `step` with T = 1, first with the start symbol at position 0.
 
 `__call__` with train=False makes all params: a layer that only `prepare` uses would have none. In
 training it gets the random key `dropout`. Fields are hashable, because the model is a static

@@ -16,6 +16,9 @@ Slot p * W + w holds what beam w wrote at position p. An example with W = 2:
 On the right is the ancestry, up to the position last written. At position 2 beam 0 attends to
 START The cat, slots 0 2 4, and beam 1 to START The dog, slots 0 2 5: the mask's rows are
 [1, 0, 1, 0, 1, 0] and [1, 0, 1, 0, 0, 1]. No beam attends to "A" any more.
+
+Any other state is arrays [B, W, ...], which `reorder` gathers by beam. A search begins with little
+room and makes more: what has an entry for each position is in a record that says how it grows.
 """
 
 from typing import Any, NamedTuple
@@ -26,6 +29,7 @@ import jax.numpy as jnp
 from transformer.models.attention import KeysValues, View
 
 Array = jax.Array
+Tree = Any  # a pytree
 
 
 class Slots(NamedTuple):
@@ -34,38 +38,21 @@ class Slots(NamedTuple):
     keys_BHKN: Array
     values_BHNC: Array
 
-    def reorder(self, parents_BW: Array) -> "Slots":
-        """Returns the slots as they are: the ancestry says which of them are a beam's."""
-        del parents_BW
-        return self
-
-    def grow(self, room: int, num_beams: int) -> "Slots":
-        """Pads to `room` positions."""
+    def grow(self, times: int) -> "Slots":
+        """Pads to `times` as many positions."""
         # A slot's number, p * W + w, does not depend on how many there are: growing is padding.
-        more = room * num_beams - self.keys_BHKN.shape[3]
-        return Slots(_pad(self.keys_BHKN, 3, more), _pad(self.values_BHNC, 2, more))
-
-
-class PerBeam(NamedTuple):
-    """The state of a mixer without slots: arrays [B, W, ...] whose size does not grow."""
-
-    arrays: Any
-
-    def reorder(self, parents_BW: Array) -> "PerBeam":
-        """Gathers the arrays by beam."""
-        return PerBeam(take_parents(self.arrays, parents_BW))
-
-    def grow(self, room: int, num_beams: int) -> "PerBeam":
-        """Returns the state as it is."""
-        del room, num_beams
-        return self
+        return Slots(lengthened(self.keys_BHKN, 3, times), lengthened(self.values_BHNC, 2, times))
 
 
 class Cache(NamedTuple):
     """What a decoder keeps of W beams between steps, with room for P positions."""
 
-    states: list  # of each layer's mixer: Slots, PerBeam, or another that is reordered and grows
+    states: list  # of each layer's mixer
     ancestry_BWP: Array  # int32: which beam wrote position p of beam w's history
+
+    def grow(self, times: int) -> "Cache":
+        """Pads to `times` as many positions."""
+        return Cache(grow(self.states, times), lengthened(self.ancestry_BWP, 2, times))
 
 
 def empty_ancestry(batch_size: int, room: int, num_beams: int) -> Array:
@@ -169,32 +156,32 @@ def slot_positions(ancestry_BWP: Array) -> Array:
     return jnp.broadcast_to(jnp.repeat(jnp.arange(P), W), (B, P * W))
 
 
-def reorder(cache: Cache, parents_BW: Array) -> Cache:
-    """Continues beam w from beam parents[w]; no keys or values move."""
-    states = [state.reorder(parents_BW) for state in cache.states]
-    return Cache(states, take_parents(cache.ancestry_BWP, parents_BW))
+def reorder(cache: Tree, parents_BW: Array) -> Tree:
+    """Returns the cache in which beam w continues beam parents[w]; Slots stay as they are.
 
-
-def take_parents(state: Any, parents_BW: Array) -> Any:
-    """Gathers arrays x [B, W, ...] by beam: x[b, w] becomes x[b, parents[b, w]].
-
-    Parents are known to be in bounds: jnp's default mode adds 17 operations of checks.
+    All else is arrays x [B, W, ...], of which x[b, w] becomes x[b, parents[b, w]].
     """
 
-    def gather(x: Array) -> Array:
+    def gather(x: Array | Slots) -> Array | Slots:
+        if isinstance(x, Slots):  # the ancestry says which of them are a beam's
+            return x
         parents = parents_BW.reshape(*parents_BW.shape, *[1] * (x.ndim - 2))
+        # Parents are known to be in bounds: jnp's default mode adds 17 operations of checks.
         return jnp.take_along_axis(x, parents, axis=1, mode="promise_in_bounds")
 
-    return jax.tree.map(gather, state)
+    return jax.tree.map(gather, cache, is_leaf=lambda x: isinstance(x, Slots))
 
 
-def grow(cache: Cache, room: int) -> Cache:
-    """Makes room for `room` positions, at least as many as there were."""
-    _, W, P = cache.ancestry_BWP.shape
-    states = [state.grow(room, W) for state in cache.states]
-    return Cache(states, _pad(cache.ancestry_BWP, 2, room - P))
+def grow(cache: Tree, times: int) -> Tree:
+    """Returns the cache with room for `times` as many positions.
+
+    What grows with the positions is in a record with a method `grow`; all else has one size.
+    """
+    grows = lambda x: hasattr(x, "grow")
+    return jax.tree.map(lambda x: x.grow(times) if grows(x) else x, cache, is_leaf=grows)
 
 
-def _pad(x: Array, axis: int, count: int) -> Array:
-    """Appends `count` zeros along an axis."""
-    return jnp.pad(x, [(0, count if i == axis else 0) for i in range(x.ndim)])
+def lengthened(x: Array, axis: int, times: int) -> Array:
+    """Appends zeros along an axis, until it is `times` as long."""
+    more = (times - 1) * x.shape[axis]
+    return jnp.pad(x, [(0, more if i == axis else 0) for i in range(x.ndim)])

@@ -55,17 +55,6 @@ class Ensemble(nn.Module):
         logits, caches = zip(*stepped, strict=True)
         return _log_mean_probs(logits), caches
 
-    # nowrap: `reorder` and `grow` are called outside `apply`, for they use no params.
-    @nn.nowrap
-    def reorder(self, cache: tuple, parents_BW: Array) -> tuple:
-        pairs = zip(self.members, cache, strict=True)
-        return tuple(model.reorder(member_cache, parents_BW) for model, member_cache in pairs)
-
-    @nn.nowrap
-    def grow(self, cache: tuple, room: int) -> tuple:
-        pairs = zip(self.members, cache, strict=True)
-        return tuple(model.grow(member_cache, room) for model, member_cache in pairs)
-
 
 def _log_mean_probs(logits: Sequence[Array]) -> Array:
     """Returns the log of the mean of the members' probabilities, [..., V]."""

@@ -13,9 +13,9 @@ of which an encoder needs the first and the last. `view` says which positions ar
 (`segments_BT`; None: a row is one text), and which see which (`mask_BTS`): texts of a row must not
 mix, and padding must not change a text. T is 1 in a search, and more where a language model reads
 what it continues. `queries.per_beam` and `queries.in_order` (cache.py) lead from x_BQD to x_BWTD
-and back. A state follows when beams are reordered and the cache grows: `cache.PerBeam(arrays)`
-holds any pytree of arrays [B, W, ...], sums among them in float32, and gathers these; `Slots` stay
-where they are. A mixer may have
+and back. A state is any pytree of arrays [B, W, ...], sums among them in float32, which are
+gathered when beams are reordered; or `Slots`, which stay where they are (cache.py). A mixer may
+have
 
     both_ways = False           it cannot be in an encoder, which reads later positions, too
     takes_packed_rows = False   a row may hold one text only

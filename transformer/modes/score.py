@@ -15,7 +15,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.data import pairs, tokenizer
-from transformer.decoding import batching, beam_search
+from transformer.decoding import batch_sizes, beam_search
 from transformer.decoding.translator import Translator
 from transformer.distributed import layout
 from transformer.modes import lines
@@ -62,7 +62,7 @@ def forced(
     numbers = itertools.count(1)
     devices = layout.num_devices(run.params)
     # Chunks bound the memory, and let the first scores out before the last line is read.
-    for chunk in batching.chunks(sentence_pairs, options.chunk_lines):
+    for chunk in batch_sizes.chunks(sentence_pairs, options.chunk_lines):
         sources = run.vocabulary.source.encode([pair["source"] for pair in chunk])
         targets = run.vocabulary.target.encode([pair["target"] for pair in chunk])
         ids = list(zip(sources, targets, strict=True))
@@ -73,10 +73,10 @@ def forced(
         order.sort(key=lambda i: max(lengths[i]), reverse=True)
         values = [-np.inf] * len(ids)
         while order:
-            length = batching.next_power_of_two(max(lengths[order[0]]))
+            length = batch_sizes.next_power_of_two(max(lengths[order[0]]))
             most = max(1, options.batch_tokens // length)
             # Few static shapes: the rows of a device are 4^n, or the most that fit into a batch.
-            rows = devices * batching.next_power(4, -(-len(order) // devices), most=most)
+            rows = devices * batch_sizes.next_power(4, -(-len(order) // devices), most=most)
             batch, order = order[:rows], order[rows:]
             log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
             for i, value in zip(batch, log_probs, strict=True):

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from transformer.data import pairs, tokenizer
-from transformer.decoding import batching
+from transformer.decoding import batch_sizes
 from transformer.tasks.translation import TrainedTranslator
 
 Tree = Any
@@ -35,7 +35,9 @@ def pair_weights(run: TrainedTranslator, source: str, target: str) -> dict[str, 
     """
     both = ids(run.vocabulary, source, target)
     # Few static shapes, so that few programs are compiled: 19 ids are padded to 32.
-    shaped = [tokenizer.padded([side], 1, batching.next_power_of_two(len(side))) for side in both]
+    shaped = [
+        tokenizer.padded([side], 1, batch_sizes.next_power_of_two(len(side))) for side in both
+    ]
     inputs = pairs.inputs_of_single_pairs(*shaped)
     padded_weights = batch_weights(run.params, inputs, model=run.model)
     S, T = map(len, both)

@@ -56,8 +56,8 @@ def test_steps_of_a_width_without_history_and_of_one_beyond_the_text(width):
         for beam in range(2):
             y_beam = queries.per_beam(y)[:, beam]
             np.testing.assert_allclose(y_beam, expected[:, start : start + count], atol=1e-5)
-        state = state.reorder(jnp.array([[1, 0]]))
-        assert state.arrays.shape == (1, 2, width - 1, D)
+        state = cache.reorder(state, jnp.array([[1, 0]]))
+        assert state.shape == (1, 2, width - 1, D)
         start += count
 
 

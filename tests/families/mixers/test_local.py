@@ -218,9 +218,9 @@ def test_steps_of_reordered_beams_are_the_whole_rows(counts, window, changes):
         return queries.per_beam(y_BQD), cache.Cache([state], queries.ancestry_BWP)
 
     x_BWTD = random.standard_normal((B, W, sum(counts), D)).astype(np.float32)
-    begin = lambda x_B1D: apply(x_B1D, 8, W, method="empty_state")
+    begin = lambda x_B1D: apply(x_B1D, 10, W, method="empty_state")
     state = tiny.jit(begin)(x_BWTD[:, 0, :1])
-    kept = cache.grow(cache.Cache([state], cache.empty_ancestry(B, 8, W)), room)
+    kept = cache.grow(cache.Cache([state], cache.empty_ancestry(B, 10, W)), room // 10)
     history, start = x_BWTD[:, :, :0], 0
     for count in counts:
         new = x_BWTD[:, :, start : start + count]

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.decoding import batching
+from transformer.decoding import batch_sizes
 from transformer.distributed import layout
 from transformer.families.labels import class_names, classifiers
 from transformer.modes import lines
@@ -45,7 +45,7 @@ def classify(config: ConfigDict, workdir: Path) -> None:
         numbered = enumerate(lines.read(sys.stdin.buffer), start=1)
         # Lazy: a line is read when its chunk is, so that lines before an invalid one are answered.
         items = ((text, read(text, number)) for number, text in numbered)
-        for chunk in batching.chunks(items, 1 if interactive else options.chunk_lines):
+        for chunk in batch_sizes.chunks(items, 1 if interactive else options.chunk_lines):
             texts, rows = zip(*chunk, strict=True)
             answers = probabilities(run, rows, options.batch_size)
             for text, row in zip(texts, answers, strict=True):
@@ -76,7 +76,7 @@ def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) ->
 
 def _batch_probabilities(run: trained.Trained, rows: list[Row]) -> np.ndarray:
     """Returns the probabilities [B, V] of rows of equal shapes; padding rows come last."""
-    padded = batching.rows_in_powers_of_4(len(rows), layout.num_devices(run.params))
+    padded = batch_sizes.rows_in_powers_of_4(len(rows), layout.num_devices(run.params))
 
     # Stacks one input of all rows, [B, ...]; the rows added for the devices are zeros.
     def stack(*arrays: np.ndarray) -> np.ndarray:

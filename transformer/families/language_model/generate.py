@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ml_collections import ConfigDict
 
 from transformer.data.vocabulary import Vocabulary
-from transformer.decoding import batching
+from transformer.decoding import batch_sizes
 from transformer.errors import quantity
 from transformer.families.language_model import continuations
 from transformer.modes import lines
@@ -59,7 +59,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     hidden = contextlib.nullcontext(lambda count: None)
     shown = progress.counter("generate", total=lines.count(sys.stdin.buffer), unit="prompt")
     with hidden if stream or interactive else shown as advance:
-        for batch in batching.chunks(prompts, size):
+        for batch in batch_sizes.chunks(prompts, size):
             if stream:
                 for prompt, number in itertools.product(batch, samples):
                     drawn = sample([prompt.ids], [(prompt.number, number)])

@@ -92,9 +92,6 @@ class LanguageModel(nn.Module):
         x_BQD, cache = self.decoder.step(x_BQD, queries, None, None, cache.states)
         return queries.per_beam(self.logits(x_BQD)), cache
 
-    # Static: they are called outside `apply`, and use no params.
-    reorder = staticmethod(decoder_cache.reorder)
-    grow = staticmethod(decoder_cache.grow)
     attention_weights = staticmethod(stacked_weights)
 
     position_limit = property(most_positions)

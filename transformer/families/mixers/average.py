@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from transformer.models import dense
 from transformer.models.attention import View
-from transformer.models.cache import PerBeam, Queries
+from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions
 
 Array = jax.Array
@@ -35,17 +35,17 @@ class Average(nn.Module):
         count_BT1 = jnp.maximum(seen_BTS.sum(axis=-1, keepdims=True), 1)
         return self._gated(x_BTD, jnp.einsum("BTS,BSD->BTD", seen_BTS, x_BTD) / count_BT1)
 
-    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> PerBeam:
+    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
         del room
-        return PerBeam(jnp.zeros((len(x_BTD), num_beams, x_BTD.shape[-1]), jnp.float32))
+        return jnp.zeros((len(x_BTD), num_beams, x_BTD.shape[-1]), jnp.float32)
 
-    def step(self, x_BQD: Array, queries: Queries, state: PerBeam) -> tuple[Array, PerBeam]:
+    def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:
         x_BWTD = queries.per_beam(x_BQD)
-        sums_BWTD = state.arrays[:, :, None] + jnp.cumsum(x_BWTD.astype(jnp.float32), axis=2)
+        sums_BWTD = state[:, :, None] + jnp.cumsum(x_BWTD.astype(jnp.float32), axis=2)
         # Token t of this step is at position + t, and has as many before it.
         count_T1 = queries.position + 1 + jnp.arange(x_BWTD.shape[2])[:, None]
         means_BQD = queries.in_order(sums_BWTD / count_T1)
-        return self._gated(x_BQD, means_BQD), PerBeam(sums_BWTD[:, :, -1])
+        return self._gated(x_BQD, means_BQD), sums_BWTD[:, :, -1]
 
     def multiply_adds(self, length: int) -> int:
         D = self.options.d_model

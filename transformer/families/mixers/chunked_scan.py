@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from transformer.models.cache import PerBeam, Queries
+from transformer.models.cache import Queries
 
 Array = jax.Array
 Tree = Any
@@ -58,8 +58,8 @@ def _split(x: Array, chunk: int, count: int) -> Array:
 
 
 def step_beams(
-    function: Callable, x_BQD: Array, queries: Queries, state: PerBeam
-) -> tuple[Array, PerBeam]:
+    function: Callable, x_BQD: Array, queries: Queries, state: Tree
+) -> tuple[Array, Tree]:
     """Continues the rows of all beams: function(x [B * W, T, D], arrays [B * W, ...]) -> both.
 
     Returns the outputs in the order of the queries, and the new state.
@@ -69,5 +69,5 @@ def step_beams(
     # Row b * W + w is beam w of sentence b.
     as_rows = lambda x: x.reshape(-1, *x.shape[2:])
     as_beams = lambda x: x.reshape(*beams, *x.shape[1:])
-    y, arrays = function(as_rows(x_BWTD), jax.tree.map(as_rows, state.arrays))
-    return queries.in_order(as_beams(y)), PerBeam(jax.tree.map(as_beams, arrays))
+    y, arrays = function(as_rows(x_BWTD), jax.tree.map(as_rows, state))
+    return queries.in_order(as_beams(y)), jax.tree.map(as_beams, arrays)

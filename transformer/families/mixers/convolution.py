@@ -8,7 +8,7 @@ from transformer.errors import check_value
 from transformer.families.mixers import shifts
 from transformer.models import dense
 from transformer.models.attention import View
-from transformer.models.cache import PerBeam, Queries
+from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions
 
 Array = jax.Array
@@ -38,19 +38,19 @@ class Convolution(nn.Module):
         offsets = range(first, first + self.width)
         return self._gated([shifts.shifted(x_BTD, view.segments_BT, i) for i in offsets])
 
-    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> PerBeam:
+    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
         """Returns zeros in the place of the last width - 1 inputs, which a text begins with."""
         del room
         B, _, D = x_BTD.shape
-        return PerBeam(jnp.zeros((B, num_beams, self.width - 1, D), x_BTD.dtype))
+        return jnp.zeros((B, num_beams, self.width - 1, D), x_BTD.dtype)
 
-    def step(self, x_BQD: Array, queries: Queries, state: PerBeam) -> tuple[Array, PerBeam]:
+    def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:
         # P = width - 1 + T positions: with width 3, a step of two tokens reads a b | c d, whose
         # taps are a b, b c and c d, and leaves c d.
-        x_BWPD = jnp.concatenate([state.arrays, queries.per_beam(x_BQD)], axis=2)
+        x_BWPD = jnp.concatenate([state, queries.per_beam(x_BQD)], axis=2)
         T = x_BWPD.shape[2] - (self.width - 1)
         y_BWTD = self._gated([x_BWPD[:, :, j : j + T] for j in range(self.width)])
-        return queries.in_order(y_BWTD), PerBeam(x_BWPD[:, :, T:])
+        return queries.in_order(y_BWTD), x_BWPD[:, :, T:]
 
     def multiply_adds(self, length: int) -> int:
         del length

@@ -9,7 +9,7 @@ from transformer.errors import check_value
 from transformer.families.mixers import chunked_scan
 from transformer.models import dense
 from transformer.models.attention import View
-from transformer.models.cache import PerBeam, Queries
+from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions, head_sizes
 
 Array = jax.Array
@@ -65,11 +65,11 @@ class GatedLinear(nn.Module):
         del train
         return self._mix(x_BTD, self._zeros(len(x_BTD)), view.segments_BT)[0]
 
-    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> PerBeam:
+    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
         del room
-        return PerBeam(self._zeros(len(x_BTD), num_beams))
+        return self._zeros(len(x_BTD), num_beams)
 
-    def step(self, x_BQD: Array, queries: Queries, state: PerBeam) -> tuple[Array, PerBeam]:
+    def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:
         return chunked_scan.step_beams(self._mix, x_BQD, queries, state)
 
     def multiply_adds(self, length: int) -> int:

@@ -11,7 +11,7 @@ from transformer.errors import UserError, check_value
 from transformer.families.mixers import shifts
 from transformer.models import dense
 from transformer.models.attention import View
-from transformer.models.cache import PerBeam, Queries
+from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions
 
 Array = jax.Array
@@ -51,20 +51,20 @@ class LightConvolution(nn.Module):
         h_BPD = _pad(h_BTD, -first, self.width - 1 + first)
         return self.outer(self._sum_taps(weights_BTJH, h_BPD))
 
-    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> PerBeam:
+    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
         """Returns zeros in the place of what was convolved at the last width - 1 positions."""
         del room
         B, _, D = x_BTD.shape
-        return PerBeam(jnp.zeros((B, num_beams, self.width - 1, D), self.dtype))
+        return jnp.zeros((B, num_beams, self.width - 1, D), self.dtype)
 
-    def step(self, x_BQD: Array, queries: Queries, state: PerBeam) -> tuple[Array, PerBeam]:
+    def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:
         h_BWTD = queries.per_beam(nn.glu(self.inner(x_BQD)))
         B, W, T, D = h_BWTD.shape
-        h_BWPD = jnp.concatenate([state.arrays, h_BWTD], axis=2)
+        h_BWPD = jnp.concatenate([state, h_BWTD], axis=2)
         # Each beam is a row: [B, W, T, D] -> [B * W, T, D] and back.
         weights = self._normalised_weights(h_BWTD.reshape(B * W, T, D), train=False)
         y_BWTD = self._sum_taps(weights, h_BWPD.reshape(B * W, -1, D)).reshape(B, W, T, D)
-        return self.outer(queries.in_order(y_BWTD)), PerBeam(h_BWPD[:, :, T:])
+        return self.outer(queries.in_order(y_BWTD)), h_BWPD[:, :, T:]
 
     def multiply_adds(self, length: int) -> int:
         del length

@@ -21,9 +21,9 @@ SHORTEST_BLOCK = 16  # also for shorter windows: products of fewer rows are not 
 class Ring(Slots):
     """Slots of `window` positions: what beam w wrote at p is in slot (p mod window) * W + w."""
 
-    def grow(self, room: int, num_beams: int) -> "Ring":
+    def grow(self, times: int) -> "Ring":
         """Returns the ring as it is: a new position takes the slots of the oldest one."""
-        del room, num_beams
+        del times
         return self
 
 
@@ -65,7 +65,11 @@ class Local(SelfAttention):
             place, held_P = start % window, start - (start - jnp.arange(window)) % window
         else:
             # The ring in the order of positions, from start - window on, with T more places.
-            state = Slots(*_roll(state, -start * W)).grow(window + T, W)
+            keys_BHKN, values_BHNC = _roll(state, -start * W)
+            more, no = (0, T * W), (0, 0)
+            state = Slots(
+                jnp.pad(keys_BHKN, (no, no, no, more)), jnp.pad(values_BHNC, (no, no, more, no))
+            )
             place, held_P = window, start - window + jnp.arange(window + T)
         queries = queries._replace(position=place, view=self._ring_view(queries, held_P))
         y_BQD, state = super().step(x_BQD, queries, state)

@@ -11,7 +11,7 @@ from transformer.errors import check_value
 from transformer.families.mixers import chunked_scan
 from transformer.models import dense, kernels
 from transformer.models.attention import View
-from transformer.models.cache import PerBeam, Queries
+from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions
 
 Array = jax.Array
@@ -52,11 +52,11 @@ class Lstm(nn.Module):
         backward_BTE, _ = self._read(1, *arrays, carry)
         return jnp.concatenate([y_BTE, chunked_scan.reverse(backward_BTE)], axis=-1)
 
-    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> PerBeam:
+    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> tuple[Array, Array]:
         del room
-        return PerBeam(self._zeros(len(x_BTD), num_beams))
+        return self._zeros(len(x_BTD), num_beams)
 
-    def step(self, x_BQD: Array, queries: Queries, state: PerBeam) -> tuple[Array, PerBeam]:
+    def step(self, x_BQD: Array, queries: Queries, state: tuple) -> tuple[Array, tuple]:
         read = lambda x_BTF, carry: self._read(0, x_BTF, None, carry)
         return chunked_scan.step_beams(read, self.input(x_BQD), queries, state)
 

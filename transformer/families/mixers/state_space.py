@@ -11,7 +11,7 @@ from transformer.errors import check_value
 from transformer.families.mixers import chunked_scan, shifts
 from transformer.models import dense
 from transformer.models.attention import View
-from transformer.models.cache import PerBeam, Queries
+from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions
 
 Array = jax.Array
@@ -65,13 +65,13 @@ class StateSpace(nn.Module):
             y_BTF += chunked_scan.reverse(self.backward(*arrays))
         return self.outer(y_BTF * nn.silu(z_BTF))
 
-    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> PerBeam:
+    def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> tuple[Array, Array]:
         del room
         beams, F = (len(x_BTD), num_beams), self.expand * self.options.d_model
         inputs_BWIF = jnp.zeros((*beams, self.width - 1, F), self.dtype)
-        return PerBeam((inputs_BWIF, jnp.zeros((*beams, self.state_size, F), jnp.float32)))
+        return inputs_BWIF, jnp.zeros((*beams, self.state_size, F), jnp.float32)
 
-    def step(self, x_BQD: Array, queries: Queries, state: PerBeam) -> tuple[Array, PerBeam]:
+    def step(self, x_BQD: Array, queries: Queries, state: tuple) -> tuple[Array, tuple]:
         def step(x_BTD: Array, arrays: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
             u_BTF, z_BTF = jnp.split(self.inner(x_BTD), 2, axis=-1)
             y_BTF, arrays = self.forward.step(u_BTF, *arrays)

@@ -4,6 +4,8 @@ Where an LSTM reads the previous state, each position reads a weighted sum of al
 `Step` is one position, here and in lstm_language_model.py.
 """
 
+from typing import NamedTuple
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 from transformer.families.recurrent import cells
 from transformer.models import dense, fields
 from transformer.models.attention import attend
+from transformer.models.cache import lengthened
 
 Array = jax.Array
 RULES = {
@@ -51,7 +54,7 @@ class IntraAttention(nn.Module):
         B, S = ids.shape
         # The tapes have room for all positions from the start: a scan needs constant shapes.
         tape = lambda size: jnp.zeros((B, S, size))
-        tapes = tape(self.attention_size), tape(self.state_size), tape(self.state_size)
+        tapes = Tapes(tape(self.attention_size), tape(self.state_size), tape(self.state_size))
         initial_carry = jnp.int32(0), jnp.zeros((B, self.state_size)), tapes
         _, (h_BSC, weights_BTS) = steps(initial_carry, x_BSD)
         self.sow("intermediates", "attention", weights_BTS[:, None])  # H = 1, as of a single head
@@ -75,6 +78,18 @@ class IntraAttention(nn.Module):
         attention = length * (A + 2 * C) + C
         classifier = self.d_ff * (C + self.num_classes)
         return 3 * 2 * rows * (length * (recurrent + attention) + classifier)
+
+
+class Tapes(NamedTuple):
+    """What `Step` has written at each position: arrays [B, S, ...], in decoding [B, W, S, ...]."""
+
+    keys: Array
+    states: Array
+    memories: Array
+
+    def grow(self, times: int) -> "Tapes":
+        """Pads those of a decoder to `times` as many positions."""
+        return Tapes(*(lengthened(tape, 2, times) for tape in self))
 
 
 class Step(nn.Module):
@@ -115,4 +130,4 @@ class Step(nn.Module):
             jax.lax.dynamic_update_slice_in_dim(tape, value[:, None], t, axis=1)
             for tape, value in ((keys_BSA, project("key")(h_BC)), (h_BSC, h_BC), (c_BSC, c_BC))
         ]
-        return (t + 1, attended_BC, tuple(tapes)), (h_BC, weights_BHTS[:, 0, 0])
+        return (t + 1, attended_BC, Tapes(*tapes)), (h_BC, weights_BHTS[:, 0, 0])

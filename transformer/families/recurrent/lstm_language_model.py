@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 
 from transformer.families.recurrent.cells import Cell
-from transformer.families.recurrent.intra_attention import Step
+from transformer.families.recurrent.intra_attention import Step, Tapes
 from transformer.models import dense, fields
-from transformer.models.cache import take_parents
 
 Array = jax.Array
 RULES = {
@@ -72,7 +71,7 @@ class LstmLanguageModel(nn.Module):
         """
         zeros = lambda *shape: jnp.zeros((len(memory_mask), num_beams, *shape))
         A, C = self.attention_size, self.state_size
-        tapes = zeros(room, A), zeros(room, C), zeros(room, C)
+        tapes = Tapes(zeros(room, A), zeros(room, C), zeros(room, C))
         return memory, (zeros(C), tapes if A else zeros(C))
 
     def step(self, tokens: Array, position: Array, memory: tuple[()], cache: tuple) -> tuple:
@@ -92,17 +91,6 @@ class LstmLanguageModel(nn.Module):
             return *self.recurrent(cache, x_BTD), None
         (_, *cache), (h_BTC, weights_BTS) = self.recurrent((jnp.int32(position), *cache), x_BTD)
         return tuple(cache), h_BTC, weights_BTS
-
-    @staticmethod
-    def reorder(cache: tuple, parents_BW: Array) -> tuple:
-        """Returns the state in which beam w continues beam parents_BW[:, w]."""
-        return take_parents(cache, parents_BW)
-
-    @staticmethod
-    def grow(cache: tuple, room: int) -> tuple:
-        """Makes room for `room` tokens on the tapes [B, W, S, ...]; an LSTM's state has none."""
-        pad = lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, room - x.shape[2]), (0, 0)))
-        return jax.tree.map(lambda x: pad(x) if x.ndim == 4 else x, cache)
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:

@@ -23,7 +23,6 @@ from transformer.families.recurrent.recurrent_step import (
     State,
 )
 from transformer.models import dense, fields
-from transformer.models.cache import take_parents
 
 Array = jax.Array
 RULES = {
@@ -179,17 +178,6 @@ class Recurrent(nn.Module):
         B, W, T, D = h_BWTD.shape
         # Beams and positions are one axis for the output matrix.
         return self.logits(h_BWTD.reshape(B, W * T, D)).reshape(B, W, T, -1), cache
-
-    @staticmethod
-    def reorder(cache: State, parents_BW: Array) -> State:
-        """Returns the state in which beam w continues beam parents_BW[:, w]."""
-        return take_parents(cache, parents_BW)
-
-    @staticmethod
-    def grow(cache: State, room: int) -> State:
-        """Makes room for the states of `room` positions; all else has one size."""
-        pad = lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, room - x.shape[2]), (0, 0)))
-        return cache._replace(past_BWPD=jax.tree.map(pad, cache.past_BWPD))
 
     @nn.nowrap
     def _options(self) -> Attention:

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models.attention import attend
+from transformer.models.cache import lengthened
 from transformer.models.scores import Score
 
 Array = jax.Array
@@ -71,6 +72,12 @@ class State(NamedTuple):
     fed_BWD: Array  # the last output, which input feeding reads
     log_sums_BWS: Array | None  # of exp(score) so far, of 'temporal'
     past_BWPD: Array | None  # the last layer's states so far, of 'decoder_attention'
+
+    def grow(self, times: int) -> "State":
+        """Pads to `times` as many positions; all but `past_BWPD` has one size."""
+        if self.past_BWPD is None:
+            return self
+        return self._replace(past_BWPD=lengthened(self.past_BWPD, 2, times))
 
 
 class DecoderStep(nn.Module):

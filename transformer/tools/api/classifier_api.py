@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.decoding import batching
+from transformer.decoding import batch_sizes
 from transformer.distributed import layout
 from transformer.tasks import trained
 from transformer.tasks.task import load_task
@@ -55,7 +55,7 @@ class Classifier:
 
         def answers() -> Iterator[dict[str, float]]:
             options = self.config.classify
-            for chunk in batching.chunks(several(items, SINGLE), options.chunk_lines):
+            for chunk in batch_sizes.chunks(several(items, SINGLE), options.chunk_lines):
                 rows = [self._read(line(item), number) for number, item in enumerate(chunk, 1)]
                 with layout.launching(self.run.params):
                     shares = list(classify.probabilities(self.run, rows, options.batch_size))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from transformer.decoding import batching
+from transformer.decoding import batch_sizes
 from transformer.distributed import layout
 from transformer.tasks import trained, vocabularies
 from transformer.tasks.task import check_positions
@@ -43,7 +43,7 @@ class LanguageModel:
         size = max(1, config.generate.batch_size // count)
 
         def answers() -> Iterator[str | list[str]]:
-            for batch in batching.chunks(self._prompts(several(prompts)), size):
+            for batch in batch_sizes.chunks(self._prompts(several(prompts)), size):
                 with layout.launching(self.run.params):
                     answered = generate.answered(sample, self.vocabulary, batch, count)
                 yield from (texts if count > 1 else texts[0] for texts in answered)

@@ -49,7 +49,7 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
     batch, room = decoder.begin(params, [part])
     # All rows are kept: row 0 is the sentence, the others are padding.
     every_row = np.arange(len(batch[1].active_B))
-    batch = compiled.resize(batch, every_row, model=decoder.model, room=room)
+    batch = compiled.resize(batch, every_row, room=room)
     memory, state, bounds, _ = layout.shard_rows(batch, params)
     options = dict(decoder.options)
     while beam_search.is_unfinished(0, state):
@@ -82,8 +82,7 @@ def _extend(
     """Takes one step of a beam search as `compiled.advance` does: its candidates, and the state."""
     step = functools.partial(model.apply, {"params": params}, method="step")
     candidates, cache = beam_search.candidates(step, memory, bounds, state, never=compiled.NEVER)
-    options = {"reorder": model.reorder, **dict(options)}
-    return candidates, beam_search.select(candidates, cache, state, bounds, **options)
+    return candidates, beam_search.select(candidates, cache, state, bounds, **dict(options))
 
 
 def _hypotheses(tokens_BET: np.ndarray, values_BE: np.ndarray) -> dict[tuple[int, ...], float]:

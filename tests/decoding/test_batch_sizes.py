@@ -2,7 +2,7 @@
 
 import pytest
 
-from transformer.decoding import batching
+from transformer.decoding import batch_sizes
 
 
 def test_powers_are_the_smallest_that_suffice():
@@ -10,34 +10,37 @@ def test_powers_are_the_smallest_that_suffice():
         powers = [base**n for n in range(12)]
         for size in range(1, 1025):
             expected = min(power for power in powers if power >= size)
-            assert batching.next_power(base, size) == expected
+            assert batch_sizes.next_power(base, size) == expected
     assert (
-        batching.next_power_of_two(1) == batching.next_power_of_two(16) == batching.SHORTEST == 16
+        batch_sizes.next_power_of_two(1)
+        == batch_sizes.next_power_of_two(16)
+        == batch_sizes.SHORTEST
+        == 16
     )
-    assert [batching.next_power_of_two(length) for length in (17, 32, 33)] == [32, 32, 64]
-    assert [batching.next_power_of_two(length, 32) for length in (1, 33)] == [32, 64]
+    assert [batch_sizes.next_power_of_two(length) for length in (17, 32, 33)] == [32, 32, 64]
+    assert [batch_sizes.next_power_of_two(length, 32) for length in (1, 33)] == [32, 64]
 
 
 @pytest.mark.parametrize(
     ("most", "expected"), [(1, 1), (3, 1), (4, 4), (15, 4), (16, 16), (99, 16)]
 )
 def test_a_power_is_at_most_the_most(most, expected):
-    assert batching.next_power(4, 7, most=most) == expected
+    assert batch_sizes.next_power(4, 7, most=most) == expected
 
 
 def test_few_rows_have_more_room():
     """So that they need fewer programs."""
-    assert [batching.next_room(1, rows) for rows in (1, 16, 17, 64)] == [64, 64, 16, 16]
-    assert [batching.next_room(length, 17) for length in (16, 17, 65)] == [16, 32, 128]
-    assert [batching.next_room(length, 16) for length in (16, 17, 65)] == [64, 64, 128]
+    assert [batch_sizes.next_room(1, rows) for rows in (1, 16, 17, 64)] == [64, 64, 16, 16]
+    assert [batch_sizes.next_room(length, 17) for length in (16, 17, 65)] == [16, 32, 128]
+    assert [batch_sizes.next_room(length, 16) for length in (16, 17, 65)] == [64, 64, 128]
 
 
 def test_fine_lengths_are_two_per_octave():
     """So that of a long source at most a third is padding."""
-    rounded = [batching.next_fine_length(length) for length in range(1, 1025)]
+    rounded = [batch_sizes.next_fine_length(length) for length in range(1, 1025)]
     for length, fine in enumerate(rounded, start=1):
         assert length <= fine < max(length + 2, length * 3 / 2)
-        assert batching.next_fine_length(fine) == fine
+        assert batch_sizes.next_fine_length(fine) == fine
     for start in (4, 8, 16, 32, 64, 512):
         assert len({fine for fine in rounded if start < fine <= 2 * start}) == 2
 
@@ -45,18 +48,18 @@ def test_fine_lengths_are_two_per_octave():
 def test_each_device_has_the_same_power_of_4_of_rows():
     for devices in (1, 2, 3, 8):
         for rows in range(1, 70):
-            padded = batching.rows_in_powers_of_4(rows, devices)
+            padded = batch_sizes.rows_in_powers_of_4(rows, devices)
             assert padded >= rows
             assert padded % devices == 0
             assert padded // devices in (1, 4, 16, 64, 256)
             assert padded // devices == 1 or padded // 4 < rows
-    assert batching.rows_in_powers_of_4(9, 2) == 2 * 16
+    assert batch_sizes.rows_in_powers_of_4(9, 2) == 2 * 16
 
 
 def test_a_batch_shrinks_by_quarters_down_to_4_rows():
     for devices in (1, 2, 3):
         sizes = [64 * devices]
         while sizes[-1]:
-            sizes.append(batching.fewer_rows(sizes[-1], devices))
+            sizes.append(batch_sizes.fewer_rows(sizes[-1], devices))
         assert sizes == [devices * rows for rows in (64, 16, 4, 0)]
-        assert batching.fewer_rows(devices, devices) == 0  # a single row each
+        assert batch_sizes.fewer_rows(devices, devices) == 0  # a single row each
