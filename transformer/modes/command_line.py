@@ -4,6 +4,7 @@ launch.py has the three flags --config, --workdir and --mode; every key of a con
 --config.KEY=VALUE, which ml_collections parses.
 """
 
+import logging
 import sys
 from pathlib import Path
 
@@ -125,7 +126,7 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a run that is resumed without its --config.
 
     UserError if there is no checkpoint to resume from: a new run reads keys that are never taken
-    from a workdir.
+    from a workdir. Such a key is logged if its value in config.json differs.
     """
     from transformer.checkpoints.manager import resumable  # imports JAX
 
@@ -137,6 +138,11 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
         # decay_steps follows num_steps, as in the configs: with more steps the learning rate decays
         # over all of them, and does not stay at its last value.
         config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")
+    values, saved = flatten(config), flatten(saved_config.read_config(workdir))
+    of_machine = {key: x for key, x in saved.items() if key.startswith(saved_config.MACHINE)}
+    if left := [f"{key}={x!r}" for key, x in of_machine.items() if x != values.get(key, x)]:
+        file = workdir / "config.json"
+        logging.info("not taken from %s, as from no workdir's: %s", file, ", ".join(left))
     return config
 
 

@@ -124,17 +124,14 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
 
     Keys of MACHINE take their defaults. The other keys may be from another version of this code.
     A key that config.json lacks takes its default; UserError if the params depend on the key. A key
-    that is unknown today is dropped, unless it begins with one of VARYING. What is not as in
-    config.json is logged.
+    that is unknown today is dropped, unless it begins with one of VARYING. Missing and unknown keys
+    are logged.
     """
     saved_config, file = read_config(workdir), workdir / "config.json"
     defaults, table = key_tables.of_task(saved_config)
     config, today = defaults.copy_and_resolve_references(), flatten(defaults)
-    saved = flatten(saved_config)
-    of_machine = {key: x for key, x in saved.items() if key.startswith(MACHINE)}
-    if left := [f"{key}={x!r}" for key, x in of_machine.items() if x != today.get(key, x)]:
-        logging.info("not taken from %s, as from no workdir's: %s", file, ", ".join(left))
-    saved = {key: x for key, x in saved.items() if not key.startswith((*MACHINE, "versions."))}
+    flat, never_taken = flatten(saved_config), (*MACHINE, "versions.")
+    saved = {key: x for key, x in flat.items() if not key.startswith(never_taken)}
     lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(MACHINE))
     unknown = sorted(key for key in saved.keys() - today.keys() if not key.startswith(VARYING))
     for key in filter(affects_params, lacking):
