@@ -17,8 +17,6 @@ from transformer.models import kernels
 
 Array = jax.Array
 
-glorot_uniform = nn.initializers.xavier_uniform()
-
 
 def _compiled(initialiser: Callable[..., Array]) -> Callable[..., Array]:
     """Returns an initialiser with the same bits inside of `jit` and out; it compiles once."""
@@ -31,6 +29,7 @@ def normal(stddev: float) -> Callable[..., Array]:
     return _compiled(nn.initializers.normal(stddev))
 
 
+glorot_uniform = _compiled(nn.initializers.xavier_uniform())
 # Embeddings of variance 1 / D, by the values that flax has.
 _unit_rows = nn.initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
 embed = functools.partial(nn.Embed, embedding_init=_compiled(_unit_rows))
