@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from transformer.families.images import image_classification, images
-from transformer.tasks import attention_weights, splits, trained
+from transformer.tasks import attention_weights, saved_model, splits
 from transformer.tools.pages import charts
 from transformer.tools.report import image_attention
 from transformer.workdir.saved_config import read_config
@@ -26,7 +26,7 @@ IMAGES = 500
 def measure(workdir: Path) -> tuple[np.ndarray, float]:
     """Returns the distance of each head [L, H] of a trained run, and that of attention to all."""
     config = read_config(workdir)
-    model, params, *_ = trained.load(config, workdir)
+    model, params, *_ = saved_model.load(config, workdir)
     corpus = image_classification.labelled_images(config, splits.final_split(config))
     view = image_classification.evaluation_view(config)
     first, no_ids = np.arange(IMAGES), np.zeros(len(corpus.classes), np.int32)

@@ -18,7 +18,7 @@ from transformer import registry
 from transformer.distributed import parallel_step
 from transformer.errors import UserError
 from transformer.modes import prepare, train
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, load_task
 from transformer.workdir import saved_config
@@ -62,7 +62,7 @@ def run(request, tmp_path_factory):
 def finished(run):
     """The same run after its steps, with the params of its newest checkpoint."""
     train.train(run.config.copy_and_resolve_references(), run.workdir)
-    restored = trained.load(run.config, run.workdir)
+    restored = saved_model.load(run.config, run.workdir)
     return run._replace(params=restored.params)
 
 

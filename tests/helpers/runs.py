@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from transformer.tasks import losses, trained, translation_evaluator
+from transformer.tasks import losses, saved_model, translation_evaluator
 from transformer.workdir.log import read
 from transformer.workdir.saved_config import read_config
 
@@ -28,7 +28,7 @@ def newest(workdir):
     """The newest step and its parameters, on one device."""
     config = read_config(workdir)
     config.evaluate.update(weights="latest", average_last=1)
-    run = trained.load(config, workdir)
+    run = saved_model.load(config, workdir)
     return run.step, jax.tree.map(np.asarray, run.params)
 
 

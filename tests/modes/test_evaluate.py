@@ -8,7 +8,7 @@ from helpers.runs import VALIDATION_KEYS
 
 import launch
 from transformer.modes import evaluate
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.workdir import saved_config
 from transformer.workdir.log import read
 
@@ -86,5 +86,5 @@ def test_the_step_of_an_ensemble_is_that_of_its_own_workdir(tiny_run, tmp_path):
     config.update_from_flattened_dict(
         {"evaluate.weights": "average", "evaluate.average_last": 2, "evaluate.ensemble": str(early)}
     )
-    run = trained.load(config, tiny_run.workdir)
+    run = saved_model.load(config, tiny_run.workdir)
     assert (run.steps, run.step) == ([120, 160, 80, 120], 160)

@@ -14,7 +14,7 @@ from transformer.checkpoints import param_paths
 from transformer.data import vocabulary
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
-from transformer.tasks import trained, translation
+from transformer.tasks import saved_model, translation
 from transformer.training import loop
 from transformer.workdir import config_files, saved_config
 from transformer.workdir.log import read
@@ -209,7 +209,7 @@ def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
     config.update_from_flattened_dict({**changes, **machine, **steps})
     train.train(config, tuned)
     before, after = (
-        param_paths.flatten(trained.load(saved_config.read_config(folder), folder).params)
+        param_paths.flatten(saved_model.load(saved_config.read_config(folder), folder).params)
         for folder in (run, tuned)
     )
     same = {path for path in before if np.array_equal(before[path], after[path])}

@@ -21,7 +21,7 @@ class Ensemble(nn.Module):
 
     @property
     def dtype(self) -> str:
-        """Returns the members' dtype, which tasks/trained.py has made the same."""
+        """Returns the members' dtype, which tasks/saved_model.py has made the same."""
         return getattr(self.members[0], "dtype", "float32")
 
     @property

@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 
 from transformer.distributed import processes
 from transformer.modes import prepare
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.tasks.task import load_task
 from transformer.workdir import results
 from transformer.workdir.saved_config import versions
@@ -32,7 +32,7 @@ def score_split(
     With `once`, a result that evaluations.jsonl already has is not added again. With `quiet`
     nothing is printed. Collective.
     """
-    run = trained.load(config, workdir)
+    run = saved_model.load(config, workdir)
     evaluator = load_task(config.task).evaluator(config, workdir, run.model, "final")
     scores, outputs = evaluator.score(run.params)
     # Text for the log, of several lines: not part of a result.

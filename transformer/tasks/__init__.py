@@ -43,7 +43,7 @@ file configs/TASK.py with all of its keys. A module has
                            {input: array}, the model's inputs for one row, without the batch
                            dimension
 
-Read task.py (the record, and helpers of every task), trained.py (workdirs -> model and params),
+Read task.py (the record, and helpers of every task), saved_model.py (workdirs -> model and params),
 attention_weights.py, translation.py, then losses.py, splits.py, vocabularies.py, evaluation.py and
 translation_evaluator.py. Other tasks are in families/.
 """

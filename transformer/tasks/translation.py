@@ -21,7 +21,7 @@ from transformer.data.batches import Batches
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError, check_value, quantity
 from transformer.models.ensemble import Ensemble
-from transformer.tasks import losses, splits, trained, translation_evaluator, vocabularies
+from transformer.tasks import losses, saved_model, splits, translation_evaluator, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import (
     Task,
@@ -55,7 +55,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
     vocab = vocabularies.prepare(config, folder, saved_config, train)
     # Validation scores the model that is trained, the final evaluation the ensemble.
     run_model = model(config, _sizes(vocab))
-    ensemble = Ensemble((run_model, *(member for _, _, member in trained.ensemble(config))))
+    ensemble = Ensemble((run_model, *(member for _, _, member in saved_model.ensemble(config))))
     for split, scored_model in (("validation", run_model), (final, ensemble)):
         splits.evaluation_tokens(config, corpora[split], vocab, split, scored_model)
     splits.tokens(config, train, vocab, "tokenise train")  # into the cache that `build` reads
@@ -141,7 +141,7 @@ class TrainedTranslator(NamedTuple):
 
 def load(config: ConfigDict, folder: Path) -> TrainedTranslator:
     """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
-    loaded = trained.load(config, folder)
+    loaded = saved_model.load(config, folder)
     vocab = vocabularies.read(folder, config)
     return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)
 
@@ -166,7 +166,7 @@ def check(config: ConfigDict) -> None:
     abstract_params(checked, example(config, 1))
     losses.check_blocks(checked, config.loss.blocks)
     Translator(checked, None, **decode)
-    for _, _, member in trained.ensemble(config):
+    for _, _, member in saved_model.ensemble(config):
         Translator(member, None, **decode)
 
 

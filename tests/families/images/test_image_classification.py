@@ -15,7 +15,7 @@ from helpers import tiny
 import launch
 from transformer.errors import UserError
 from transformer.modes import command_line
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.workdir.log import read
 from transformer.workdir.saved_config import read_config
 
@@ -89,7 +89,7 @@ def test_a_run_at_another_resolution_starts_from_these_params(folder, digits, tm
     """As they are: the positions are interpolated where they are used."""
     changes = {"data.size": 16, "train.init_from": digits, "train.num_steps": 6}
     train(folder, tmp_path, **changes, **{"optimizer.schedule.peak_value": 0.0})
-    before, after = (trained.load(read_config(x), x).params for x in (digits, tmp_path))
+    before, after = (saved_model.load(read_config(x), x).params for x in (digits, tmp_path))
     tiny.assert_same_bits(after, before)
 
 

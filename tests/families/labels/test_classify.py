@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.families.labels import class_names, classify
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 
 LABELS = ("a", "b", "c")
 
@@ -54,7 +54,7 @@ def answered(tmp_path, monkeypatch, capsysbinary):
         place = layout.make_layout("pmap", (0, 1, 1), devices).replicated
         params = jax.device_put({"unused": np.zeros(1)}, place)
         monkeypatch.setattr(
-            trained, "load", lambda *_: trained.Trained(CountLetters(), params, [7], 7)
+            saved_model, "load", lambda *_: saved_model.SavedModel(CountLetters(), params, [7], 7)
         )
         task = types.SimpleNamespace(reader=reader, check=check)
         monkeypatch.setattr(classify, "load_task", lambda name: task)

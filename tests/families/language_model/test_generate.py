@@ -9,7 +9,7 @@ from helpers.corpora import learn
 from transformer.errors import UserError
 from transformer.families.language_model import characters, generate
 from transformer.modes import lines
-from transformer.tasks import trained, vocabularies
+from transformer.tasks import saved_model, vocabularies
 
 LETTERS = " abcdefgh"
 PROMPTS = ["ab", "", "abc" * 9, "h g"]
@@ -20,7 +20,9 @@ def answered(tmp_path, monkeypatch, capsysbinary):
     """A function of standard input and options of config.generate: what is written."""
     model = language.model(vocab_size=len(LETTERS) + 4)
     params = language.parameters(model)
-    monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+    monkeypatch.setattr(
+        saved_model, "load", lambda *_: saved_model.SavedModel(model, params, [7], 7)
+    )
 
     def run(content, **changes):
         config = language.config(tmp_path)

@@ -16,7 +16,7 @@ from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.families.texts import classification, masked_language
 from transformer.modes import evaluate, train
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.training import loop
 from transformer.workdir import saved_config
 from transformer.workdir.log import read
@@ -48,7 +48,7 @@ def pretrained(configure, folder):
 
 
 def scores(config, folder):
-    run = trained.load(config, folder)
+    run = saved_model.load(config, folder)
     return masked_language.evaluator(config, folder, run.model, "validation").score(run.params)[0]
 
 
@@ -94,7 +94,7 @@ def test_a_classifier_starts_from_it(pretrained, folder, tmp_path):
     place = layout.make_layout("pmap")
     state = loop.start(config, task, tmp_path, place)[1]
     started = flatten_dict(state.params, sep="/")
-    best = trained.load(saved_config.read_config(pretrained), pretrained)
+    best = saved_model.load(saved_config.read_config(pretrained), pretrained)
     expected = flatten_dict(best.params, sep="/")
     heads = {"head/kernel", "head/bias"}
     assert started.keys() - expected.keys() <= heads

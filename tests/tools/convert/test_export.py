@@ -13,7 +13,7 @@ from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.modes import command_line
 from transformer.runtime import checksums
-from transformer.tasks import trained, translation, vocabularies
+from transformer.tasks import saved_model, translation, vocabularies
 from transformer.tools.convert import arrays
 from transformer.tools.convert import export as export_mode
 from transformer.tools.convert.export import export
@@ -110,7 +110,7 @@ def restored(folder, target):
     _, folders, config = command_line.parse(arguments)
     import_model(config, folders)
     _, target, config = command_line.parse(["--mode=evaluate", f"--workdir={target}"])
-    return config, trained.load(config, target)
+    return config, saved_model.load(config, target)
 
 
 @pytest.fixture
@@ -201,7 +201,9 @@ def test_a_language_model_has_no_form_but_safetensors(tmp_path, monkeypatch):
     run, folder = tmp_path / "run", tmp_path / "model"
     vocabularies.write(run, config, {"text.characters": b" abcdefg"})
     with monkeypatch.context() as patched:
-        patched.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+        patched.setattr(
+            saved_model, "load", lambda *_: saved_model.SavedModel(model, params, [7], 7)
+        )
         for program in ("huggingface", "ctranslate2"):
             config.export.format = program
             with pytest.raises(

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from transformer.tasks.trained import Trained
+from transformer.tasks.saved_model import SavedModel
 from transformer.tools.convert import model_card
 from transformer.workdir import key_tables
 from transformer.workdir.config_files import default_config
@@ -20,7 +20,7 @@ def card(tmp_path):
         key_tables.set_mode_keys(config, "export")
         config.data.update(directory="/home/somebody/texts", **data)
         config.export.licence = licence
-        run = Trained(None, {"bias": np.zeros(1234)}, [step], step)
+        run = SavedModel(None, {"bias": np.zeros(1234)}, [step], step)
         return model_card.text(config, tmp_path / "run", run, tmp_path / "mine")
 
     return text

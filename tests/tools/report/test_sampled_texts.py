@@ -10,7 +10,7 @@ from tools.pages import workdirs
 from tools.pages.workdirs import HOSTILE
 
 from transformer.families.language_model import generate, language_evaluator
-from transformer.tasks import trained, vocabularies
+from transformer.tasks import saved_model, vocabularies
 from transformer.tools.report import sampled_texts
 from transformer.workdir import saved_config
 
@@ -28,8 +28,8 @@ def folder(tmp_path):
 
 def test_they_are_what_generate_writes(folder, monkeypatch, capsysbinary):
     model = language.model(vocab_size=len(LETTERS) + 4)
-    loaded = trained.Trained(model, language.parameters(model), [7], 7)
-    monkeypatch.setattr(trained, "load", lambda *_: loaded)
+    loaded = saved_model.SavedModel(model, language.parameters(model), [7], 7)
+    monkeypatch.setattr(saved_model, "load", lambda *_: loaded)
     run = workdirs.load(folder)
     run.config.generate.max_tokens = 21
     step, samples = sampled_texts.sampled(run)

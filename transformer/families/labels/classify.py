@@ -16,7 +16,7 @@ from transformer.distributed import layout
 from transformer.families.labels import class_names, classifiers
 from transformer.modes import lines
 from transformer.runtime import memory, progress
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.tasks.task import load_task
 
 Row = dict[str, np.ndarray]  # the model's inputs for one item
@@ -34,7 +34,7 @@ def classify(config: ConfigDict, workdir: Path) -> None:
     task = load_task(config.task)
     task.check(config)
     read = task.reader(config, workdir)
-    run = trained.load(config, workdir)
+    run = saved_model.load(config, workdir)
     interactive = sys.stdin.isatty()
     if interactive:
         logging.info("ready: type a line and press Enter; Ctrl-D ends")
@@ -53,7 +53,9 @@ def classify(config: ConfigDict, workdir: Path) -> None:
             advance(len(texts))
 
 
-def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) -> list[np.ndarray]:
+def probabilities(
+    run: saved_model.SavedModel, rows: Sequence[Row], batch_size: int
+) -> list[np.ndarray]:
     """Returns the probabilities [V] of each row, in order.
 
     Rows of equal shapes are computed together, at most `batch_size` at a time, in few static
@@ -74,7 +76,7 @@ def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) ->
     return results
 
 
-def _batch_probabilities(run: trained.Trained, rows: list[Row]) -> np.ndarray:
+def _batch_probabilities(run: saved_model.SavedModel, rows: list[Row]) -> np.ndarray:
     """Returns the probabilities [B, V] of rows of equal shapes; padding rows come last."""
     padded = batch_sizes.rows_in_powers_of_4(len(rows), layout.num_devices(run.params))
 

@@ -17,7 +17,7 @@ from transformer.errors import quantity
 from transformer.families.language_model import continuations
 from transformer.modes import lines
 from transformer.runtime import memory, progress
-from transformer.tasks import trained, vocabularies
+from transformer.tasks import saved_model, vocabularies
 from transformer.tasks.task import check_positions
 
 
@@ -46,7 +46,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     values = lines.columns(texts, ("prompt",), needed=1, form=form)
     vocabulary = vocabularies.read(workdir, config)
     prompts = read_prompts(values, vocabulary, config.data.context_length)
-    run = trained.load(config, workdir)
+    run = saved_model.load(config, workdir)
     # The context may be set larger than in training; the learned positions stay as many.
     context = config.data.context_length
     check_positions(run.model, context, f"config.data.context_length={context}")
@@ -76,7 +76,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
 
 def sampler(
     config: ConfigDict,
-    run: trained.Trained,
+    run: saved_model.SavedModel,
     vocabulary: Vocabulary,
     *,
     block: int = continuations.BLOCK,

@@ -17,7 +17,7 @@ from transformer.data.batches import Batches
 from transformer.errors import UserError, quantity
 from transformer.families.language_model import continuations, language_evaluator, streams
 from transformer.models import fields
-from transformer.tasks import losses, splits, trained, vocabularies
+from transformer.tasks import losses, saved_model, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, make_task
 
@@ -42,7 +42,7 @@ def check(config: ConfigDict) -> None:
     # A vocabulary of 8 stands for the run's, which may not be learnt yet.
     checked = model(config, {"vocab_size": 8})
     what = f"config.data.context_length={data.context_length}"
-    trained.check_all_positions(config, checked, data.context_length, what)
+    saved_model.check_all_positions(config, checked, data.context_length, what)
     losses.check_blocks(checked, config.loss.blocks)
     abstract_params(checked, example(config, 1))
     if config.evaluate.samples:

@@ -18,7 +18,7 @@ from transformer.data.packing import Rows
 from transformer.errors import UserError, check_value
 from transformer.families.memory import problems
 from transformer.families.memory.problems import PROBLEMS, Item
-from transformer.tasks import losses, trained
+from transformer.tasks import losses, saved_model
 from transformer.tasks.evaluation import Evaluation, SplitSums
 from transformer.tasks.task import Task, abstract_params, build_model, make_task
 
@@ -58,7 +58,7 @@ def check(config: ConfigDict) -> None:
         f"the {positions} of an item of length {longest} (config.data.test_lengths); other "
         "config.model.positions have no limit"
     )
-    trained.check_all_positions(config, checked, positions, what)
+    saved_model.check_all_positions(config, checked, positions, what)
     abstract_params(checked, example(config, 1))
 
 

@@ -17,7 +17,7 @@ from transformer.families.texts import labelled_text, texts
 from transformer.families.texts.labelled_text import LabelledText
 from transformer.families.texts.text_encoder import TextClassifier
 from transformer.models.positions import is_of_input
-from transformer.tasks import losses, splits, trained, vocabularies
+from transformer.tasks import losses, saved_model, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import (
     Task,
@@ -67,7 +67,7 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
     if data.num_texts > 1 and isinstance(checked, TextClassifier):
         _check_halves(checked, data.max_length)
     what = f"config.data.max_length={data.max_length}"
-    trained.check_all_positions(config, checked, data.max_length, what)
+    saved_model.check_all_positions(config, checked, data.max_length, what)
     check_packing(checked, data.get("pack", False))
     abstract_params(checked, example(config, 1))
 

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from transformer.decoding import batch_sizes
 from transformer.distributed import layout
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.tasks.task import load_task
 from transformer.tools.api.loading import like_input, several
 
@@ -27,7 +27,7 @@ class Classifier:
     """
 
     config: ConfigDict = dataclasses.field(repr=False)
-    run: trained.Trained = dataclasses.field(repr=False)  # the Flax module and its params
+    run: saved_model.SavedModel = dataclasses.field(repr=False)  # the Flax module and its params
     names: tuple[str, ...]  # of the classes
     # (item, number) -> the model's inputs
     _read: Callable[[Any, int], dict[str, np.ndarray]] = dataclasses.field(repr=False)
@@ -39,7 +39,7 @@ class Classifier:
 
         names = class_names.read(folder, config.vocabulary.labels_fingerprint)
         read = load_task(config.task).reader(config, folder)
-        return cls(config, trained.load(config, folder), names, read, folder)
+        return cls(config, saved_model.load(config, folder), names, read, folder)
 
     def classify(self, items: Any) -> str | list[str] | Iterator[str]:
         """Returns the class of one item; a list for a list, a generator for a generator."""

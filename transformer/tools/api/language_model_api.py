@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from transformer.decoding import batch_sizes
 from transformer.distributed import layout
-from transformer.tasks import trained, vocabularies
+from transformer.tasks import saved_model, vocabularies
 from transformer.tasks.task import check_positions
 from transformer.tools.api.loading import changed, like_input, several
 
@@ -19,13 +19,13 @@ class LanguageModel:
     """A trained language model. Several threads may call it."""
 
     config: ConfigDict = dataclasses.field(repr=False)
-    run: trained.Trained = dataclasses.field(repr=False)  # the Flax module and its params
+    run: saved_model.SavedModel = dataclasses.field(repr=False)  # the Flax module and its params
     vocabulary: Any = dataclasses.field(repr=False)
     workdir: Path
 
     @classmethod
     def from_run(cls, config: ConfigDict, folder: Path) -> "LanguageModel":
-        run, context = trained.load(config, folder), config.data.context_length
+        run, context = saved_model.load(config, folder), config.data.context_length
         check_positions(run.model, context, f"config.data.context_length={context}")
         return cls(config, run, vocabularies.read(folder, config), folder)
 

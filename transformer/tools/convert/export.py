@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import param_paths
 from transformer.errors import UserError, quantity
 from transformer.runtime import checksums, drafts
-from transformer.tasks import trained, vocabularies
+from transformer.tasks import saved_model, vocabularies
 from transformer.tools.convert import arrays, ctranslate2_write, marian, model_card
 from transformer.workdir import saved_config
 
@@ -24,7 +24,7 @@ def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     """
     folder, source = folders
     check(config, folder)
-    run = trained.load(config, source)
+    run = saved_model.load(config, source)
     flat = param_paths.flatten(run.params)
     params = {path: np.asarray(array, np.float32) for path, array in flat.items()}
     with drafts.new_folder(folder) as written:

@@ -7,7 +7,7 @@ import jax
 from ml_collections import ConfigDict
 
 from transformer.checkpoints import store
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.tools.pages import measures
 from transformer.workdir import log, results
 
@@ -34,7 +34,7 @@ The licence is not stated: name it above (`license:`) before you share the model
 """
 
 
-def text(config: ConfigDict, source: Path, run: trained.Trained, folder: Path) -> str:
+def text(config: ConfigDict, source: Path, run: saved_model.SavedModel, folder: Path) -> str:
     """Returns the model card of the workdir `source`, exported into `folder`.
 
     The card has the data, sizes, steps, last scores, and the command that exports the folder again.
@@ -83,7 +83,7 @@ Exported by
 """
 
 
-def _facts(config: ConfigDict, source: Path, run: trained.Trained) -> dict[str, str]:
+def _facts(config: ConfigDict, source: Path, run: saved_model.SavedModel) -> dict[str, str]:
     """Returns the rows of the card's table."""
     number = sum(x.size for x in jax.tree.leaves(run.params))
     facts = {

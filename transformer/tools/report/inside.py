@@ -8,7 +8,7 @@ import numpy as np
 
 from transformer.checkpoints import store, weights
 from transformer.errors import UserError
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.tools.pages.page import Section
 from transformer.tools.pages.run import Run
 
@@ -34,7 +34,7 @@ def load(run: Run) -> Inside | None:
         raise UserError("--mode=report needs a single model: leave config.evaluate.ensemble empty")
     if not store.steps(run.workdir / weights.folder_name(config.evaluate.weights)):
         return None
-    loaded = trained.load(config, run.workdir)
+    loaded = saved_model.load(config, run.workdir)
     # Lists of lines, one per column, become items: [a b], [x y] -> {input: a, output: x}, ...
     columns, items = {}, []
     if run.evaluations:

@@ -1,7 +1,7 @@
 """Shows texts that a language model samples: after each validation, and at the end."""
 
 from transformer.errors import UserError
-from transformer.tasks import trained, vocabularies
+from transformer.tasks import saved_model, vocabularies
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Section
 from transformer.tools.pages.run import Run
@@ -48,7 +48,7 @@ def sampled(run: Run) -> tuple[int, list[str]]:
     """Returns the newest step of the params, and SAMPLES texts without a prompt."""
     from transformer.families.language_model.continuations import SAMPLING, unprompted
 
-    config, loaded = run.config, trained.load(run.config, run.workdir)
+    config, loaded = run.config, saved_model.load(run.config, run.workdir)
     options = {key: config.generate[key] for key in SAMPLING}
     options["max_tokens"] = min(MAX_TOKENS, options["max_tokens"])
     return loaded.step, unprompted(

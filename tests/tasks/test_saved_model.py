@@ -7,7 +7,7 @@ from helpers import reversal, tiny
 
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
-from transformer.tasks import trained
+from transformer.tasks import saved_model
 from transformer.workdir import config_files, saved_config
 from transformer.workdir.saved_config import write_config
 
@@ -34,13 +34,13 @@ def config(folders):
 
 def test_an_ensemble_has_the_params_of_each_workdir(folders, config):
     first, second = folders
-    both = trained.load(config, first)
+    both = saved_model.load(config, first)
     assert isinstance(both.model, Ensemble)
     assert both.steps == [7, 8]
     expected = {"members_0": folders[first], "members_1": folders[second]}
     jax.tree.map(np.testing.assert_array_equal, both.params, expected)
     config.evaluate.ensemble = ""
-    alone = trained.load(config, second)
+    alone = saved_model.load(config, second)
     assert alone.model == both.model.members[1]
     assert alone.steps == [8]
     jax.tree.map(np.testing.assert_array_equal, alone.params, folders[second])
@@ -48,7 +48,7 @@ def test_an_ensemble_has_the_params_of_each_workdir(folders, config):
 
 def test_members_compute_in_this_runs_dtype(folders, config):
     config.model.dtype = "bfloat16"
-    model = trained.load(config, next(iter(folders))).model
+    model = saved_model.load(config, next(iter(folders))).model
     assert [member.dtype for member in model.members] == ["bfloat16", "bfloat16"]
 
 
@@ -60,7 +60,7 @@ def test_the_log_names_the_steps_of_an_average(folders, tmp_path, caplog):
     config.train.save_every = 1
     for weights, words in (("latest", "step 8"), ("average", "steps 7, 8")):
         config.evaluate.weights = weights
-        trained.load(config, tmp_path)
+        saved_model.load(config, tmp_path)
         assert caplog.messages[-1] == f"{tmp_path}: {weights} weights, of {words}"
 
 
@@ -68,4 +68,4 @@ def test_a_member_of_another_task_is_refused(config, toy_config, tmp_path):
     write_config(config_files.load_config(str(toy_config)), tmp_path)
     config.evaluate.ensemble = str(tmp_path)
     with pytest.raises(UserError, match="on the task 'toy', this run on 'translation'"):
-        trained.ensemble(config)
+        saved_model.ensemble(config)

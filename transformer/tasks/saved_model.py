@@ -18,7 +18,7 @@ from transformer.workdir import saved_config
 Tree = Any
 
 
-class Trained(NamedTuple):
+class SavedModel(NamedTuple):
     """A trained model (or ensemble), its params, and the steps of their checkpoints."""
 
     model: nn.Module
@@ -27,7 +27,7 @@ class Trained(NamedTuple):
     step: int  # the newest of those in this workdir
 
 
-def load(config: ConfigDict, folder: Path) -> Trained:
+def load(config: ConfigDict, folder: Path) -> SavedModel:
     """Loads a workdir's model and the params that `config.evaluate.weights` selects. Collective.
 
     With `config.evaluate.ensemble`, the model is an `Ensemble` of this workdir's model and of the
@@ -42,7 +42,7 @@ def load(config: ConfigDict, folder: Path) -> Trained:
     model = Ensemble(tuple(member.model for member in members))
     params = {f"members_{i}": member.params for i, member in enumerate(members)}
     steps = [step for member in members for step in member.steps]
-    return Trained(model, params, steps, members[0].step)
+    return SavedModel(model, params, steps, members[0].step)
 
 
 def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
@@ -94,7 +94,7 @@ def check_all_positions(config: ConfigDict, model: nn.Module, length: int, what:
         check_positions(scored, length, what)
 
 
-def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> Trained:
+def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> SavedModel:
     """Loads one workdir, trained with `config`, in the dtype and with the weights of `options`."""
     task_module = load_task(config.task)
     # Params are saved in float32; the run that evaluates chooses the dtype of the computation.
@@ -110,4 +110,4 @@ def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> Trained:
     )
     noun, numbers = "steps" if len(steps) > 1 else "step", ", ".join(map(str, steps))
     logging.info("%s: %s weights, of %s %s", folder, options.evaluate.weights, noun, numbers)
-    return Trained(model, layout.local_replicas(params), steps, max(steps))
+    return SavedModel(model, layout.local_replicas(params), steps, max(steps))
