@@ -76,7 +76,7 @@ SCORES = {
     "rouge_characters": "transformer.families.summaries.rouge:character_scores",
 }
 
-# {config.vocabulary.kind: a data.vocabulary.Kind}, besides SentencePiece's 'bpe' and 'unigram'
+# {config.vocabulary.kind: a tasks.vocabularies.Kind}, besides SentencePiece's 'bpe' and 'unigram'
 VOCABULARIES = {
     "characters": "transformer.families.language_model.characters:KIND",
     "table": "transformer.tools.convert.piece_table:KIND",

@@ -17,8 +17,7 @@ from configs import (
     translation,
 )
 from transformer.data import pairs, tokenizer
-from transformer.data.tokenizer import Pieces
-from transformer.data.vocabulary import learn_pieces
+from transformer.data.tokenizer import Pieces, learn_pieces
 from transformer.models import fields as model_fields
 from transformer.tasks import losses
 from transformer.tasks.task import init_params

@@ -9,13 +9,13 @@ import sentencepiece
 from helpers.corpora import SIZE, one_line, text
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from transformer.data import tokenizer, vocabulary
+from transformer.data import tokenizer
 from transformer.errors import UserError
 
 
 def learn(sentences, **changes):
     options = {"size": SIZE, "kind": "bpe", "character_coverage": 1.0, **changes}
-    return vocabulary.learn_pieces(sentences, **options)
+    return tokenizer.learn_pieces(sentences, **options)
 
 
 @pytest.fixture(scope="module", params=["bpe", "unigram"])

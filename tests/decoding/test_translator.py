@@ -9,7 +9,7 @@ import pytest
 from helpers import decoders, reversal, tiny
 from helpers.decoders import DECODE, FEW, LINES, PIECES, Echo, build, found_by
 
-from transformer.data import tokenizer, vocabulary
+from transformer.data import tokenizer
 from transformer.decoding import batch_sizes, sampling, translator
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Hypothesis, Request, Translator
@@ -149,7 +149,7 @@ def test_a_generated_line_break_breaks_no_line(untrained):
 
 
 def test_source_and_target_have_their_own_vocabulary(untrained):
-    other = vocabulary.learn_pieces(
+    other = tokenizer.learn_pieces(
         ["x y z"] * 9, size=4 + 256 + 7, kind="bpe", character_coverage=1.0
     )
     both = tokenizer.Vocabulary(reversal.vocabulary().source, tokenizer.load(other, "other"))

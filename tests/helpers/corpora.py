@@ -2,7 +2,10 @@
 
 import random
 
-from transformer.data import corpora, tokenizer, vocabulary
+from ml_collections import ConfigDict
+
+from transformer.data import corpora, tokenizer
+from transformer.tasks import vocabularies
 
 SIZE = 312
 WORDS = ["the", "cat", "sees", "나는", "사과를", "좋아해", "책을", "읽었어", "너는", "물을", "마셔"]
@@ -48,8 +51,14 @@ class Source:
 
 def learn(seed, size=290):
     sentences = [sentence for pair in Source(seed).pairs for sentence in pair]
-    model = vocabulary.learn_pieces(sentences, size=size, kind="bpe", character_coverage=1.0)
+    model = tokenizer.learn_pieces(sentences, size=size, kind="bpe", character_coverage=1.0)
     return tokenizer.load(model, "test")
+
+
+def vocabulary(contents, kind="bpe", normalisation=""):
+    """A vocabulary, loaded from its files."""
+    options = {"kind": kind, "normalisation": normalisation}
+    return vocabularies.load(ConfigDict({"vocabulary": options}), contents)
 
 
 def catalogue(corpus, split, data_dir, source="de", target="en", directory=""):

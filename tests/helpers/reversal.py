@@ -14,7 +14,7 @@ from helpers import shared, tiny
 from configs import wmt_base
 from transformer.checkpoints import manager
 from transformer.data import tokenizer
-from transformer.data.vocabulary import learn_pieces
+from transformer.data.tokenizer import learn_pieces
 from transformer.models import fields
 from transformer.runtime import paths
 from transformer.tasks import losses

@@ -8,7 +8,7 @@ import pytest
 from helpers.command_line import TEXT
 
 import launch
-from transformer.data import vocabulary
+from transformer.data import tokenizer
 from transformer.modes import prepare
 from transformer.tasks import splits, translation, vocabularies
 from transformer.workdir import saved_config
@@ -35,8 +35,8 @@ def build(tiny_config, tmp_path, monkeypatch):
         run.learnt += 1
         return learns(*arguments, **options)
 
-    learns = vocabulary.learn_pieces
-    monkeypatch.setattr(vocabulary, "learn_pieces", learn)
+    learns = tokenizer.learn_pieces
+    monkeypatch.setattr(tokenizer, "learn_pieces", learn)
     run.workdir, run.learnt = tmp_path / "run", 0
     return run
 

@@ -11,10 +11,9 @@ from helpers import tiny
 from helpers.runs import newest, without_times
 
 from transformer.checkpoints import param_paths
-from transformer.data import vocabulary
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
-from transformer.tasks import saved_model, translation
+from transformer.tasks import saved_model, translation, vocabularies
 from transformer.training import loop
 from transformer.workdir import config_files, saved_config
 from transformer.workdir.log import read
@@ -152,7 +151,7 @@ def test_a_damaged_config_is_written_again(
     else:
         (copy / "config.json").write_bytes(content)
     # Not learnt again: the checkpoints are of the vocabulary that is there.
-    monkeypatch.setattr(vocabulary, "learn", None)
+    monkeypatch.setattr(vocabularies, "learn", None)
     train.train(tiny_config(), copy)
     assert "config.json will be rewritten from --config" in caplog.text
     assert json.loads((copy / "config.json").read_bytes()) == before

@@ -7,7 +7,7 @@ import pytest
 from helpers import reversal
 
 from transformer import registry
-from transformer.data import tokenizer, vocabulary
+from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.tasks import translation
 from transformer.workdir import saved_config
@@ -59,7 +59,7 @@ def test_another_vocabulary_is_refused(reversal_run, tmp_path):
     copy = copied(reversal_run, tmp_path)
     text = [line.replace("a", "z") for line in reversal.sentences(500, seed=0)]
     size = len(reversal.vocabulary().source)
-    other = vocabulary.learn_pieces(text, size=size, kind="bpe", character_coverage=1.0)
+    other = tokenizer.learn_pieces(text, size=size, kind="bpe", character_coverage=1.0)
     (copy / "vocabulary" / "shared.model").write_bytes(other)
     with pytest.raises(ValueError, match=r"\A.*vocabulary.*\Z") as error:
         translation.load(saved_config.read_config(copy), copy)

@@ -10,13 +10,65 @@ from helpers.checkpoints import flip_a_bit, truncate
 from helpers.damage import one_line_naming
 from ml_collections import ConfigDict
 
-from transformer.data import tokenizer, vocabulary
+from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.tasks import splits, vocabularies
 from transformer.workdir import saved_config
 
 OPTIONS = {"size": 290, "character_coverage": 1.0, "max_sentences": 0, "model": ""}
 OPTIONS |= {"normalisation": "nfc"}
+
+
+class Pairs(corpora.Source):
+    """English letters on one side, Greek ones on the other."""
+
+    def __init__(self):
+        super().__init__("vocabulary", count=300)
+        greek = str.maketrans("abcdef", "αβγδεζ")
+        self.pairs = [[source, target.translate(greek)] for source, target in self.pairs]
+
+
+def learn(seed=0, **options):
+    config = {"vocabulary": {**OPTIONS, "kind": "bpe", **options}, "train": {"seed": seed}}
+    config = ConfigDict(config)
+    return vocabularies.load(config, vocabularies.learn(config, Pairs()))
+
+
+def letters(learnt):
+    pieces = set(learnt.pieces(range(4 + 256, len(learnt))))
+    return {letter for piece in pieces for letter in piece} - {"▁"}
+
+
+@pytest.mark.parametrize(
+    ("shared", "source", "target"),
+    [(True, "abcdefαβγδεζ", "abcdefαβγδεζ"), (False, "abcdef", "αβγδεζ")],
+)
+def test_a_shared_model_is_of_both_sides_and_two_models_are_of_one_each(shared, source, target):
+    loaded = learn(shared=shared)
+    assert loaded.shared == shared
+    assert [letters(side) for side in loaded] == [set(source), set(target)]
+
+
+def test_plain_text_has_one_model():
+    loaded = learn()
+    assert isinstance(loaded, tokenizer.Pieces)
+    assert letters(loaded) == set("abcdef")
+
+
+def test_a_kind_that_is_not_there_is_one_line():
+    """As in a tree without the family that has it."""
+    with pytest.raises(UserError, match=r"config\.vocabulary\.kind must be one of 'bpe', 'unig"):
+        corpora.vocabulary({"text.words": b""}, "words")
+
+
+def test_of_a_large_corpus_random_sentences_are_taken():
+    """The seed chooses them; up to the limit it does not matter."""
+    limits = [(100, 0), (100, 0), (100, 1), (0, 0), (600, 1)]
+    learnt = (learn(shared=True, max_sentences=most, seed=seed) for most, seed in limits)
+    few, again, others, *all_sentences = (vocab.fingerprint for vocab in learnt)
+    assert few == again
+    assert all_sentences[0] == all_sentences[1]
+    assert len({few, others, *all_sentences}) == 3
 
 
 @pytest.fixture
@@ -40,12 +92,12 @@ def prepared(tmp_path, monkeypatch):
         train = splits.text(config, "train")
         return config, vocabularies.prepare(config, tmp_path / run, saved_config, train)
 
-    def learn(*arguments, **options):
+    def count(*arguments):
         prepare.learnt += 1
-        return learns(*arguments, **options)
+        return learns(*arguments)
 
-    learns = vocabulary.learn
-    monkeypatch.setattr(vocabulary, "learn", learn)
+    learns = vocabularies.learn
+    monkeypatch.setattr(vocabularies, "learn", count)
     prepare.learnt, prepare.workdir = 0, tmp_path / "run"
     return prepare
 

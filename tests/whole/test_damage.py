@@ -291,11 +291,11 @@ def test_any_bytes_are_translated_line_by_line(answered, reversal_run):
 USES_MODELS = """
 import random, sys
 from helpers import corpora, damage
-from transformer.data import tokenizer, vocabulary
+from transformer.data import tokenizer
 
 chosen, found = random.Random(sys.argv[1]), [0, 0]
 options = {"size": corpora.SIZE, "character_coverage": 1.0}
-whole = vocabulary.learn_pieces(corpora.text(0), kind=sys.argv[1], **options)
+whole = tokenizer.learn_pieces(corpora.text(0), kind=sys.argv[1], **options)
 for _ in range(300):
     try:
         pieces = tokenizer.load(damage.damaged(chosen, whole), "given.model")

@@ -7,6 +7,8 @@ empty one.
 import dataclasses
 import functools
 import hashlib
+import io
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -116,6 +118,59 @@ def load(model_bytes: bytes, name: str) -> Pieces:
             "train it with --pad_id=0 --eos_id=1 --unk_id=2 --bos_id=3"
         )
     return Pieces(processor)
+
+
+def learn_pieces(
+    sentences: Iterable[str], *, size: int, kind: str, character_coverage: float
+) -> bytes:
+    """Learns `size` pieces from sentences; returns a .model file's bytes, deterministically.
+
+    SentencePiece normalises nothing but runs of spaces: its default rewrites characters, so that
+    some references could not be produced. A character outside the vocabulary falls back to
+    its UTF-8 bytes. UserError if the text does not support this size.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            vocab_size=size,
+            model_type=kind,
+            character_coverage=character_coverage,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            max_sentence_length=1 << 16,  # bytes; longer sentences are ignored
+            num_threads=16,  # a constant, because the pieces of 'unigram' depend on it
+            pad_id=PAD,
+            eos_id=END,
+            unk_id=UNKNOWN,
+            bos_id=START,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(_explain(str(error), size)) from error
+    return model.getvalue()
+
+
+def _explain(message: str, size: int) -> str:
+    """Turns an error of SentencePiece's trainer into a message that says what the user can do."""
+    if largest := re.search(r"too high.* <= (\d+)", message):
+        return (
+            f"config.vocabulary.size={size} is more than the training text supports: set it to "
+            f"{largest[1]} or less"
+        )
+    if needed := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
+        return (
+            f"config.vocabulary.size={size} is too small: the 256 bytes, the special symbols and "
+            f"the characters alone take {needed[1]}; lower config.vocabulary.character_coverage or "
+            "raise the size"
+        )
+    if "sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
+        return (
+            "the training text is blank (or every line is over 65,536 bytes): there is nothing "
+            "to learn a vocabulary from"
+        )
+    return f"config.vocabulary: SentencePiece fails with {message!r}"
 
 
 def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:

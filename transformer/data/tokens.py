@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.data.corpora import Corpus
-from transformer.data.vocabulary import Vocabulary
+from transformer.data.tokenizer import Pieces, Vocabulary
 from transformer.runtime import drafts, paths, progress
 
 
@@ -44,7 +44,9 @@ class Tokens(NamedTuple):
         return tuple(side.lengths for side in self.sides.values())
 
 
-def tokenise(corpus: Corpus, vocabulary: Vocabulary, cache: Path, what: str = "tokenise") -> Tokens:
+def tokenise(
+    corpus: Corpus, vocabulary: Vocabulary | Pieces, cache: Path, what: str = "tokenise"
+) -> Tokens:
     """Returns the ids of a corpus, memory-mapped from a folder in `cache`; `what` names the bar.
 
     The first call writes the folder, named by a hash of the fingerprints of corpus and vocabulary.
@@ -64,7 +66,10 @@ def tokenise(corpus: Corpus, vocabulary: Vocabulary, cache: Path, what: str = "t
 
 
 def _write_tokens(
-    corpus: Corpus, vocabulary: Vocabulary, directory: Path, advance: Callable[[int], None]
+    corpus: Corpus,
+    vocabulary: Vocabulary | Pieces,
+    directory: Path,
+    advance: Callable[[int], None],
 ) -> None:
     """Encodes a corpus, and writes its ids and offsets, a chunk of items at a time."""
     sides = vocabulary.sides
@@ -85,7 +90,7 @@ def _write_tokens(
         np.save(directory / f"{name}_offsets.npy", offsets)
 
 
-def read(fingerprint: str, vocabulary: Vocabulary, cache: Path) -> Tokens:
+def read(fingerprint: str, vocabulary: Vocabulary | Pieces, cache: Path) -> Tokens:
     """Returns the ids that `tokenise` has written for the corpus of that fingerprint.
 
     Does not verify checksums: `tokenise` did so at the start of the run, at about a second per GB.
@@ -103,7 +108,7 @@ def _id_type(pieces: Sized) -> type:
     return np.uint16 if len(pieces) <= 1 << 16 else np.uint32
 
 
-def _folder(fingerprint: str, vocabulary: Vocabulary, cache: Path) -> Path:
+def _folder(fingerprint: str, vocabulary: Vocabulary | Pieces, cache: Path) -> Path:
     # Cache key: another text or vocabulary gives another folder, never the old ids.
     key = hashlib.sha256(f"{fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     return Path(cache) / key

@@ -10,9 +10,9 @@ from typing import Any
 import flax.linen as nn
 from ml_collections import ConfigDict
 
-from transformer.data import corpora, text_files, tokenizer
+from transformer.data import corpora, text_files
+from transformer.data.tokenizer import Pieces, Vocabulary
 from transformer.data.tokens import Tokens, read, tokenise
-from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError
 
 
@@ -124,12 +124,14 @@ def files(config: ConfigDict, split: str) -> tuple[str, str]:
     return name_and_key(config, split)
 
 
-def tokens(config: ConfigDict, corpus: corpora.Corpus, vocabulary: Vocabulary, what: str) -> Tokens:
+def tokens(
+    config: ConfigDict, corpus: corpora.Corpus, vocabulary: Vocabulary | Pieces, what: str
+) -> Tokens:
     """Returns a corpus's token ids, cached under `data.data_dir`; `what` labels the progress."""
     return tokenise(corpus, vocabulary, _cache(config), what)
 
 
-def prepared_tokens(config: ConfigDict, vocabulary: Vocabulary) -> Tokens:
+def prepared_tokens(config: ConfigDict, vocabulary: Vocabulary | Pieces) -> Tokens:
     """Returns the token ids of the training split of a prepared config, without its corpus."""
     return read(config.data.fingerprint, vocabulary, _cache(config))
 
@@ -141,7 +143,7 @@ def _cache(config: ConfigDict) -> Path:
 def evaluation_tokens(
     config: ConfigDict,
     pairs: corpora.Corpus,
-    vocabulary: tokenizer.Vocabulary,
+    vocabulary: Vocabulary,
     split: str,
     model: nn.Module,
 ) -> Tokens:

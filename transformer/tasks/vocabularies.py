@@ -1,22 +1,57 @@
 """The folder vocabulary/ of a workdir: `prepare` learns and writes it, `read` loads it."""
 
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.data import corpora, tokenizer, vocabulary
-from transformer.data.vocabulary import Vocabulary
-from transformer.errors import UserError
-from transformer.runtime import checksums, paths
+from transformer import registry
+from transformer.data import tokenizer
+from transformer.data.corpora import Corpus
+from transformer.data.tokenizer import Pieces, Vocabulary
+from transformer.errors import UserError, check_value
+from transformer.runtime import checksums, paths, progress
 from transformer.tasks import splits
 from transformer.workdir.saved_config import read_config
+
+# The sides of a corpus that a file is learnt from, by the stem of its name.
+SIDES = {"shared": (0, 1), "source": (0,), "target": (1,), "text": (0,)}
+
+
+class Kind(NamedTuple):
+    """A value of `config.vocabulary.kind`: how a vocabulary is learnt, stored and loaded."""
+
+    # (stems of SIDES that have a vocabulary of their own) -> the names of all files
+    names: Callable[[Sequence[str]], list[str]]
+    # (file) -> the vocabulary of a side; file('model') is (content, path) of its file *.model
+    load: Callable[[Callable[[str], tuple[bytes, str]]], Pieces]
+    # (sentences, *, kind, size, character_coverage) -> a file's content; None if it is not learnt
+    learn: Callable[..., bytes] | None
+    samples: bool = False  # whether a sample of the sentences is enough to learn from
+
+
+def kind_named(name: str) -> Kind:
+    """Returns a kind by its name; UserError if there is none."""
+    check_value("vocabulary.kind", name, (*tokenizer.KINDS, *registry.VOCABULARIES))
+    if name in registry.VOCABULARIES:
+        return registry.load(registry.VOCABULARIES[name])
+    return Kind(
+        names=lambda stems: [f"{stem}.model" for stem in stems],
+        load=lambda file: tokenizer.load(*file("model")),
+        learn=tokenizer.learn_pieces,
+        samples=True,
+    )
 
 
 def check(options: ConfigDict) -> None:
     """Raises UserError for a kind of vocabulary that cannot be had."""
     # Only a new run takes a vocabulary over: a workdir already has one, with a fingerprint.
     has_vocabulary = options.model or options.fingerprint
-    if not has_vocabulary and not vocabulary.kind_named(options.kind).learn:
+    if not has_vocabulary and not kind_named(options.kind).learn:
         raise UserError(
             f"config.vocabulary.kind={options.kind!r} is not learnt, but taken from another run: "
             "set config.vocabulary.model to its WORKDIR/vocabulary"
@@ -24,8 +59,8 @@ def check(options: ConfigDict) -> None:
 
 
 def prepare(
-    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, train: corpora.Corpus
-) -> Vocabulary:
+    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, train: Corpus
+) -> Vocabulary | Pieces:
     """Returns the vocabulary of a run; a new run first learns it, or takes another run's over.
 
     A workdir whose vocabulary was learnt from the same text with the same settings keeps it: after
@@ -40,13 +75,13 @@ def prepare(
         config.vocabulary.fingerprint = saved_config.vocabulary.fingerprint
         vocab = read(folder, config)
     elif (vocab := _kept(config, folder)) is None:
-        vocab = write(folder, config, given(config) or learnt(config, train))
+        vocab = write(folder, config, given(config) or learn(config, train))
     config.vocabulary.fingerprint = vocab.fingerprint
     return vocab
 
 
 def names(config: ConfigDict) -> list[str]:
-    """Returns the names of the files in vocabulary/ (see `vocabulary.load`).
+    """Returns the names of the files in vocabulary/ (see `load`).
 
     A vocabulary of sentence pairs has the key `shared` in the config, one of plain text does not.
     """
@@ -55,7 +90,7 @@ def names(config: ConfigDict) -> list[str]:
         stems = ("text",)
     else:
         stems = ("shared",) if options.shared else ("source", "target")
-    return vocabulary.kind_named(options.kind).names(stems)
+    return kind_named(options.kind).names(stems)
 
 
 def given(config: ConfigDict) -> dict[str, bytes]:
@@ -92,14 +127,43 @@ def given(config: ConfigDict) -> dict[str, bytes]:
     return dict(zip(wanted, contents, strict=True))
 
 
-def learnt(config: ConfigDict, train: corpora.Corpus) -> dict[str, bytes]:
-    """Returns {name: content} of the vocabulary's files, learnt from the training text."""
-    names_of_options = ("kind", "size", "character_coverage", "normalisation", "max_sentences")
-    options = {name: config.vocabulary[name] for name in names_of_options}
-    return vocabulary.learn(train, names(config), seed=config.train.seed, **options)
+def learn(config: ConfigDict, train: Corpus) -> dict[str, bytes]:
+    """Learns a vocabulary from the training text, and returns {name: content} of its files.
+
+    shared.model is learnt from both sides of the training pairs, source.model and target.model from
+    one each, text.model from plain text. If a sample is enough, a larger corpus is sampled:
+    `max_sentences` random sentences (0: all), chosen by the seed.
+    """
+    options, contents = config.vocabulary, {}
+    logging.info("learning the vocabulary: %s", options.kind)
+    with progress.waiting("learn the vocabulary"):
+        for name in names(config):
+            contents[name] = kind_named(options.kind).learn(
+                _sentences(config, train, SIDES[Path(name).stem]),
+                kind=options.kind,
+                size=options.size,
+                character_coverage=options.character_coverage,
+            )
+    return contents
 
 
-def _kept(config: ConfigDict, folder: Path) -> Vocabulary | None:
+def _sentences(config: ConfigDict, train: Corpus, sides: Sequence[int]) -> Iterator[str]:
+    """Yields the sentences of `sides`: all, or about `max_sentences`, of random items."""
+    options, chosen = config.vocabulary, np.arange(len(train))
+    most = options.max_sentences if kind_named(options.kind).samples else 0
+    if most and len(sides) * len(train) > most:
+        shuffled = np.random.default_rng(config.train.seed).permutation(len(train))
+        # Sorted, because the corpus is read from its beginning to its end.
+        chosen = np.sort(shuffled[: most // len(sides)])
+    total = len(chosen) * len(sides)
+    with progress.counter("read for the vocabulary", total=total, unit="sentence") as advance:
+        for texts in train.chunks(chosen):
+            for side in sides:
+                yield from tokenizer.normalised(texts[side], options.normalisation)
+                advance(len(texts[side]))
+
+
+def _kept(config: ConfigDict, folder: Path) -> Vocabulary | Pieces | None:
     """Returns the workdir's vocabulary, if it was learnt from this text with these settings."""
     made_of = lambda c: (c.data.fingerprint, {**c.vocabulary, "fingerprint": ""}, c.train.seed)
     try:
@@ -111,7 +175,7 @@ def _kept(config: ConfigDict, folder: Path) -> Vocabulary | None:
     return None
 
 
-def write(workdir: Path, config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary:
+def write(workdir: Path, config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary | Pieces:
     """Writes the files of a workdir's vocabulary, {name: content}, and returns it loaded.
 
     Beside them are a readable table of each model's pieces, and checksums of all files.
@@ -128,7 +192,7 @@ def write(workdir: Path, config: ConfigDict, contents: dict[str, bytes]) -> Voca
     return loaded
 
 
-def read(workdir: Path, config: ConfigDict) -> Vocabulary:
+def read(workdir: Path, config: ConfigDict) -> Vocabulary | Pieces:
     """Loads a run's vocabulary.
 
     UserError if a file is missing or damaged, or its fingerprint is not that of the config.
@@ -152,10 +216,28 @@ def read(workdir: Path, config: ConfigDict) -> Vocabulary:
     return loaded
 
 
-def load(config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary:
-    """Loads a vocabulary from its files, {path: content}, as its settings say."""
-    options = config.vocabulary
-    return vocabulary.load(contents, options.kind, normalisation=options.normalisation)
+def load(config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary | Pieces:
+    """Loads a vocabulary from its files, {path: content}; UserError if one is damaged.
+
+    Pairs have shared.model, or source.model and target.model; plain text has text.model. Kinds
+    other than SentencePiece's have other suffixes.
+    """
+    options, files = config.vocabulary, {Path(path).name: path for path in contents}
+
+    def side(name: str) -> Pieces:
+        def file(suffix: str) -> tuple[bytes, str]:
+            # source.model if the side has its own, else shared.model.
+            path = files.get(f"{name}.{suffix}") or files[f"shared.{suffix}"]
+            return contents[path], path
+
+        pieces = kind_named(options.kind).load(file)
+        return dataclasses.replace(pieces, normalisation=options.normalisation)
+
+    if any(name.startswith("text.") for name in files):
+        return side("text")
+    # One object for both sides if they are shared: Vocabulary.shared compares identity.
+    source = side("source")
+    return Vocabulary(source, source if "shared.model" in files else side("target"))
 
 
 def identity(config: ConfigDict) -> dict[str, str]:

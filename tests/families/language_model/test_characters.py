@@ -1,11 +1,12 @@
 """A table of characters: text comes back as it was, and unknown characters are UNKNOWN."""
 
 import pytest
+from ml_collections import ConfigDict
 
-from transformer.data import vocabulary
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.families.language_model import characters
+from transformer.tasks import vocabularies
 
 LINES = ["a b\tc", "", "  äß\u2028ab ", "\r\x0b나"]
 
@@ -67,9 +68,8 @@ class Lines:
 
 def test_the_kind_characters_is_learnt_stored_and_loaded():
     """From all lines, whatever the size of a sample; in the normalisation of the config."""
-    [name] = vocabulary.kind_named("characters").names(("text",))
     options = {"kind": "characters", "size": 0, "character_coverage": 0.5, "normalisation": "nfc"}
-    contents = vocabulary.learn(Lines(), [name], max_sentences=1, seed=0, **options)
-    table = vocabulary.load(contents, "characters", normalisation="nfc")
+    config = ConfigDict({"vocabulary": {**options, "max_sentences": 1}, "train": {"seed": 0}})
+    table = vocabularies.load(config, vocabularies.learn(config, Lines()))
     assert table == characters.Characters(" abcdefné", "nfc")
     assert table.encode(["ne\u0301"]) == table.encode(["né"])

@@ -14,7 +14,7 @@ from helpers import corpora, reversal, tiny
 from helpers.cases import slow_but
 from helpers.decoders import make_batch_decoder
 
-from transformer.data import pairs, tokenizer, vocabulary
+from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import PAD, START
 from transformer.decoding.batch_decoder import Part
 from transformer.errors import UserError
@@ -43,7 +43,7 @@ def read(folder):
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     flat = flatten(tiny.shapes(model, inputs))
     params = marian.read_params(folder, foreign, {path: x.shape for path, x in flat.items()})
-    return foreign, model, params, vocabulary.load(foreign.vocabulary, "table")
+    return foreign, model, params, corpora.vocabulary(foreign.vocabulary, "table")
 
 
 @pytest.fixture

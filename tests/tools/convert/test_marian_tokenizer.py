@@ -7,7 +7,7 @@ import pytest
 import sentencepiece
 from helpers import corpora
 
-from transformer.data import tokenizer, vocabulary
+from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.tools.convert import marian_tokenizer
 
@@ -53,7 +53,7 @@ def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
     orders, files = marian_tokenizer.read(tmp_path, config | SIZES, shared)
     assert [order.pieces for order in orders] == [side.pieces(range(len(side))) for side in ours]
     assert [order.count for order in orders] == [320, 320 if shared else 304]
-    read = vocabulary.load(files, "table")
+    read = corpora.vocabulary(files, "table")
     text = ["abc def", "", "é a"]
     for there, here in zip(read, ours, strict=True):
         ids = here.encode(text)

@@ -5,12 +5,11 @@ import pytest
 from conformance import tiny_models
 from families.language_model import language
 from families.texts import reviews, texts
-from helpers import tiny
+from helpers import corpora, tiny
 from tools.pages import workdirs
 from tools.report import insides
 
 from configs import multi30k_rnn
-from transformer.data import vocabulary
 from transformer.families.recurrent.lstm_language_model import LstmLanguageModel
 from transformer.families.recurrent.recurrent import Recurrent
 from transformer.families.texts import classification
@@ -112,7 +111,7 @@ def test_a_language_model_s_past(tmp_path):
     language.write_text(tmp_path)
     config = language.config(tmp_path)
     run = workdirs.load(workdirs.write(tmp_path / "run", task="language_modelling"))
-    characters = vocabulary.load({"text.characters": b" abcdehnst"}, "characters")
+    characters = corpora.vocabulary({"text.characters": b" abcdehnst"}, "characters")
     run.config.update(config)
     model = language.model(vocab_size=len(characters), max_positions=12)
     loaded = insides.inside(run, model, language.parameters(model), [{"input": "the cat"}])

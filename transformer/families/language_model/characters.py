@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN, normalised
-from transformer.data.vocabulary import Kind
 from transformer.errors import UserError
+from transformer.tasks.vocabularies import Kind
 
 FIRST = 4  # the id of the first character
 

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.data.vocabulary import Vocabulary
+from transformer.data.tokenizer import Pieces
 from transformer.decoding import compiled, sampling
 from transformer.distributed import layout
 from transformer.models import fields
@@ -35,7 +35,7 @@ METHODS = ("encode", "prepare", "step")  # of the model
 BLOCK = 16  # tokens sampled on the device before they are copied to the host
 
 
-def text(vocabulary: Vocabulary, ids: Sequence[int]) -> str:
+def text(vocabulary: Pieces, ids: Sequence[int]) -> str:
     """Decodes ids, with END as a line break."""
     lines = [[]]
     for i in ids:
@@ -52,7 +52,7 @@ def sample(
     prompts: Sequence[Sequence[int]],
     random_keys: Sequence[tuple[int, int]],
     *,
-    vocabulary: Vocabulary,
+    vocabulary: Pieces,
     max_tokens: int,
     num_lines: int = 0,
     **options: Any,
@@ -83,7 +83,7 @@ def cast(params: Tree, model: nn.Module) -> Tree:
     return compiled.cast_params(params, dtype=getattr(model, "dtype", "float32"))
 
 
-def unprompted(params: Tree, count: int, *, vocabulary: Vocabulary, **options: Any) -> list[str]:
+def unprompted(params: Tree, count: int, *, vocabulary: Pieces, **options: Any) -> list[str]:
     """Returns `count` texts without a prompt; `options` are those of `sample`."""
     keys = [(0, number) for number in range(count)]
     params = cast(params, options["model"])
@@ -98,7 +98,7 @@ def blocks(
     *,
     model: nn.Module,
     context: int,
-    vocabulary: Vocabulary,
+    vocabulary: Pieces,
     seed: int,
     block: int = BLOCK,
     **options: float,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
-from transformer.data.vocabulary import Vocabulary
+from transformer.data.tokenizer import Pieces
 from transformer.decoding import batch_sizes
 from transformer.errors import quantity
 from transformer.families.language_model import continuations
@@ -77,7 +77,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
 def sampler(
     config: ConfigDict,
     run: saved_model.SavedModel,
-    vocabulary: Vocabulary,
+    vocabulary: Pieces,
     *,
     block: int = continuations.BLOCK,
 ) -> Callable[[list[list[int]], list[tuple[int, int]]], Iterator[list[list[int]]]]:
@@ -95,7 +95,7 @@ def sampler(
 
 
 def answered(
-    sample: Callable, vocabulary: Vocabulary, batch: list[Prompt], num_samples: int
+    sample: Callable, vocabulary: Pieces, batch: list[Prompt], num_samples: int
 ) -> list[list[str]]:
     """Returns the continuations of each prompt of a batch, whose samples are drawn together."""
     rows = [(prompt, number) for prompt in batch for number in range(num_samples)]
@@ -107,7 +107,7 @@ def answered(
     return [texts[i : i + num_samples] for i in range(0, len(texts), num_samples)]
 
 
-def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -> Iterator[Prompt]:
+def read_prompts(values: Iterable[dict], vocabulary: Pieces, context: int) -> Iterator[Prompt]:
     """Yields each line's prompt; warns if it exceeds the context or has unknown characters."""
     for number, line in enumerate(values):
         # Without END: the prompt's line goes on. A JSON string may have line breaks.
@@ -125,9 +125,7 @@ def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -
         yield Prompt(number, line, ids)
 
 
-def pieces(
-    vocabulary: Vocabulary, prompt: Prompt, blocks: Iterator[list[list[int]]]
-) -> Iterator[str]:
+def pieces(vocabulary: Pieces, prompt: Prompt, blocks: Iterator[list[list[int]]]) -> Iterator[str]:
     """Yields the continuation of one row in parts, as it grows."""
     given = answer = ""
     for [ids] in blocks:
@@ -141,7 +139,7 @@ def pieces(
         yield answer[len(given) :]
 
 
-def continuation(vocabulary: Vocabulary, prompt: Prompt, ids: list[int]) -> str:
+def continuation(vocabulary: Pieces, prompt: Prompt, ids: list[int]) -> str:
     """Returns the text that follows a prompt.
 
     Prompt and continuation are decoded together, because the first piece of a text loses its space.

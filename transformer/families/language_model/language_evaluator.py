@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from transformer.data import tokenizer
 from transformer.data.batches import Batches
-from transformer.data.vocabulary import Vocabulary
+from transformer.data.tokenizer import Pieces
 from transformer.errors import UserError, quantity
 from transformer.families.language_model import continuations, streams
 from transformer.runtime import memory
@@ -22,9 +22,7 @@ from transformer.tasks.evaluation import Evaluation, SplitSums
 Tree = dict
 
 
-def evaluation(
-    config: ConfigDict, vocabulary: Vocabulary, model: nn.Module, split: str
-) -> Evaluation:
+def evaluation(config: ConfigDict, vocabulary: Pieces, model: nn.Module, split: str) -> Evaluation:
     """Returns the `Evaluation` of a split, which predicts each token exactly once.
 
     Scores are means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'),

@@ -16,8 +16,8 @@ from ml_collections import ConfigDict
 from transformer.data import packing
 from transformer.data.batches import Batches
 from transformer.data.corpora import Corpus
+from transformer.data.tokenizer import Pieces
 from transformer.data.tokens import Tokens
-from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, quantity
 from transformer.families.texts import classification, labelled_text, texts
 from transformer.tasks import losses, splits, vocabularies
@@ -82,7 +82,7 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
     return functools.partial(losses.with_filled, tokens)
 
 
-def batches_of(config: ConfigDict, vocab: Vocabulary, tokens: Tokens, seed: int | None) -> Batches:
+def batches_of(config: ConfigDict, vocab: Pieces, tokens: Tokens, seed: int | None) -> Batches:
     """Returns a split's texts, cut after `data.max_length`, with tokens masked at random.
 
     With seed None, for validation, a text has the same masks each time.

@@ -11,9 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer.data import packing, pairs
-from transformer.data.tokenizer import START, UNKNOWN
+from transformer.data.tokenizer import START, UNKNOWN, Pieces
 from transformer.data.tokens import Side
-from transformer.data.vocabulary import Vocabulary
 
 Tree = Any
 
@@ -59,7 +58,7 @@ def one_row(items: list[list[int]], length: int) -> dict[str, np.ndarray]:
     return {name: x[0] for name, x in arrays.items()}
 
 
-def encode_row(lines: list[str], vocabulary: Vocabulary, max_length: int) -> dict[str, np.ndarray]:
+def encode_row(lines: list[str], vocabulary: Pieces, max_length: int) -> dict[str, np.ndarray]:
     """Returns the inputs of one text, or of two, in a row as long as in training.
 
     Each text is cut after its share of `max_length` ids, as `shorten` does.

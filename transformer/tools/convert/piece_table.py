@@ -14,8 +14,8 @@ import sentencepiece
 
 from transformer.data import tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
-from transformer.data.vocabulary import Kind
 from transformer.errors import UserError
+from transformer.tasks.vocabularies import Kind
 
 FIRST = 4  # the id of the first piece that is not special
 LANGUAGE = re.compile(">>.+?<<")  # says into which of several languages to translate

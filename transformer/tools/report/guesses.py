@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from transformer.data.vocabulary import Vocabulary
+from transformer.data.tokenizer import Pieces
 from transformer.tasks import vocabularies
 from transformer.tools.pages.attention_view import readable
 from transformer.tools.pages.page import Section, Table
@@ -59,7 +59,7 @@ def section(loaded: Inside) -> Section | None:
     return Section("Hidden pieces", parts)
 
 
-def _named(vocabulary: Vocabulary, probabilities_V: np.ndarray, i: int) -> str:
+def _named(vocabulary: Pieces, probabilities_V: np.ndarray, i: int) -> str:
     """Returns a piece and its probability: 'the 31%', or '·ing 8%' for a piece inside a word."""
     # After '▁a', a piece without '▁' continues a word, and gets its dot.
     [piece] = readable(["▁a", *vocabulary.pieces([i])])[1:]
