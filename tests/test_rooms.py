@@ -30,7 +30,7 @@ KEPT_TO = {
     },
     "jinja2": {"tools"},
     "vl_convert": {"tools/pages"},
-    "tensorflow_datasets": {"data/builders.py", "data/wmt.py", "families/images"},
+    "tensorflow_datasets": {"data/tfds_corpora.py", "families/images"},
     "orbax": {"checkpoints"},
     "jax.sharding": {"distributed"},
     "jax.pmap": {"distributed"},

@@ -12,7 +12,7 @@ import tarfile
 
 from helpers import corpora
 
-from transformer.data import wmt
+from transformer.data import tfds_corpora
 
 # Where the real archives keep the sentences of one language; `{pair}` is de-en, `{src}` is de.
 TRAIN = {
@@ -36,7 +36,7 @@ def write(data_dir, corpus, train, validation, test):
     """
     pair = corpus.split("/")[1]
     src = pair.split("-")[0]
-    places = wmt.archives(corpus, str(data_dir))
+    places = tfds_corpora.wmt_archives(corpus, str(data_dir))
     parts = [url for url in places if os.path.basename(url) in TRAIN]
     for url, (_, path) in places.items():
         name = os.path.basename(url)

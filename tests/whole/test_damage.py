@@ -25,7 +25,7 @@ from helpers.checkpoints import flip_a_bit, truncate
 from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, learn
 from helpers.damage import damaged, one_line_naming
 
-from transformer.data import batches, builders, packing, text_files, tokenizer
+from transformer.data import batches, packing, text_files, tfds_corpora, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.modes import lines
 from transformer.runtime import checksums
@@ -209,7 +209,7 @@ def test_a_damaged_corpus_stays_where_it_cannot_be_prepared_anew(corpus, tmp_pat
     shutil.rmtree(tmp_path / "downloads")
     flip_a_bit(home / "dataset_info.json")
     before = contents(home)
-    monkeypatch.setattr(builders, "_unreachable", lambda url: "no network")
+    monkeypatch.setattr(tfds_corpora, "_unreachable", lambda url: "no network")
     with pytest.raises(ValueError, match="cannot download"):
         load()
     assert contents(home) == before

@@ -65,9 +65,9 @@ def load(
 ) -> Corpus:
     """Returns one split of sentence pairs.
 
-    `corpus` is `parallel_text`, or a name in registry.CORPORA or wmt.CORPORA, in either direction:
-    `languages` are those of the source and the target. TFDS prepares WMT under `data_dir` if it is
-    not there.
+    `corpus` is `parallel_text`, or a name in registry.CORPORA or tfds_corpora.WMT, in either
+    direction: `languages` are those of the source and the target. TFDS prepares WMT under
+    `data_dir` if it is not there.
     For `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
     plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
     UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
@@ -83,12 +83,12 @@ def load(
         items = functools.partial(select, lambda: pairs)
         return Corpus(fingerprint(corpus, (languages, pairs)), len(pairs), items)
     # Only here, because TFDS takes a second to import.
-    from transformer.data import wmt
+    from transformer.data import tfds_corpora
 
-    known = (*registry.CORPORA, "parallel_text", *wmt.CORPORA)
+    known = (*registry.CORPORA, "parallel_text", *tfds_corpora.WMT)
     check_value("data.corpus", corpus, known)
-    _check_names(corpus, split, languages, wmt.CORPORA[corpus].language_pair, key)
-    prepared = wmt.prepare(corpus, split, local_folder(data_dir))
+    _check_names(corpus, split, languages, tfds_corpora.WMT[corpus].language_pair, key)
+    prepared = tfds_corpora.prepare_wmt(corpus, split, local_folder(data_dir))
     records, info = prepared.as_data_source(split=split), prepared.info.splits[split]
     content = prepared.info.full_name, split, languages, info.shard_lengths, info.num_bytes
     items = functools.partial(_records, records, languages)

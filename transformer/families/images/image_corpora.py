@@ -23,7 +23,7 @@ from tensorflow_datasets.core.download import resource as tfds_resource
 from tensorflow_datasets.datasets.imagenet2012 import imagenet2012_dataset_builder as imagenet
 from tensorflow_datasets.image_classification import cifar
 
-from transformer.data import builders
+from transformer.data import tfds_corpora
 from transformer.data.corpora import local_folder
 from transformer.errors import UserError, check_value
 from transformer.families.images import image_files
@@ -163,7 +163,7 @@ def load(
     else:
         kind = KNOWN[corpus]
         check = functools.partial(check_archives, corpus, data_dir)
-    builder = builders.prepare_corpus(kind, config, data_dir, stem, check)
+    builder = tfds_corpora.prepare_corpus(kind, config, data_dir, stem, check)
     split_of_builder = stem + bracket + part
     try:
         info = builder.info.splits[split_of_builder]
@@ -208,4 +208,4 @@ def check_archives(corpus: str, data_dir: str) -> None:
             )
     else:
         otherwise = f"train on your own images with the corpus {OWN!r}"
-        builders.check_archives(corpus, cifar10_archive(data_dir), otherwise)
+        tfds_corpora.check_archives(corpus, cifar10_archive(data_dir), otherwise)

@@ -1,19 +1,23 @@
-"""WMT by TFDS: its archives, its text line by line, and the paper's experiment in miniature."""
+"""WMT by TFDS: prepared once, completely or not at all, and the paper's experiment in miniature."""
 
 import gzip
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+import requests
 from helpers import miniature_wmt
 from helpers.corpora import TEST, TRAIN, VALIDATION, catalogue, one_line, prepared
 
-from transformer.data import builders, wmt
+from transformer.data import tfds_corpora
+from transformer.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "--config=configs/wmt_base.py"
@@ -32,10 +36,10 @@ def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
     for language, content in text.items():
         (tmp_path / f"text.{language}").write_bytes(content.encode())
         (tmp_path / f"text.{language}.gz").write_bytes(gzip.compress(content.encode()))
-    whole = wmt.wmt._parse_parallel_sentences
+    whole = tfds_corpora.wmt._parse_parallel_sentences
     for end in ("", ".gz"):
         files = [str(tmp_path / f"text.{language}{end}") for language in ("de", "en")]
-        found = wmt._pairs(*files)
+        found = tfds_corpora._wmt_pairs(*files)
         assert iter(found) is found  # nothing is held
         expected = [(key, pair) for key, pair in whole(*files) if any(pair.values())]
         assert [(key, pair) for key, pair in found if any(pair.values())] == expected
@@ -47,7 +51,7 @@ def test_wmt_beyond_memory_without_tensorflow(tmp_path, no_network, monkeypatch)
     miniature_wmt.write(tmp_path / "a", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     miniature_wmt.write(tmp_path / "b", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     in_memory = catalogue("wmt14_translate/de-en", "train", tmp_path / "a").read()
-    monkeypatch.setattr(builders.shuffle, "MAX_MEM_BUFFER_SIZE", 100)
+    monkeypatch.setattr(tfds_corpora.shuffle, "MAX_MEM_BUFFER_SIZE", 100)
     on_disk = catalogue("wmt14_translate/de-en", "train", tmp_path / "b").read()
     assert on_disk == in_memory
     assert not list(tmp_path.glob("b/wmt14_translate/**/*.tmp"))
@@ -71,7 +75,7 @@ def test_wmt_without_network_fails_within_20_seconds_and_leaves_nothing(tmp_path
 
 def test_the_manual_folder_in_the_error_is_where_tfds_looks(tmp_path, no_network):
     """A wrong archive there is refused for its checksum, not downloaded again."""
-    places = wmt.archives("wmt14_translate/de-en", str(tmp_path))
+    places = tfds_corpora.wmt_archives("wmt14_translate/de-en", str(tmp_path))
     for url, (manual, _) in places.items():
         assert manual.name == os.path.basename(url)
         manual.parent.mkdir(parents=True, exist_ok=True)
@@ -79,6 +83,72 @@ def test_the_manual_folder_in_the_error_is_where_tfds_looks(tmp_path, no_network
     with pytest.raises(Exception, match="wrong checksum"):
         catalogue("wmt14_translate/de-en", "train", tmp_path)
     assert prepared(tmp_path / "wmt14_translate") == []
+
+
+def test_an_incomplete_corpus_is_prepared_again(tmp_path, no_network):
+    folder = tmp_path / "wmt14_translate" / "de-en"
+    (folder / "1.0.0").mkdir(parents=True)
+    (folder / "incomplete.ABC123_1.0.0").mkdir()
+    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
+    assert len(catalogue("wmt14_translate/de-en", "train", tmp_path)) == len(TRAIN)
+    assert sorted(p.name for p in folder.iterdir()) == ["1.0.0"]
+
+
+def test_data_in_another_format_is_refused(tmp_path, no_network):
+    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
+    catalogue("wmt14_translate/de-en", "train", tmp_path)
+    path = tmp_path / "wmt14_translate" / "de-en" / "1.0.0" / "dataset_info.json"
+    info = json.loads(path.read_text())
+    info["fileFormat"] = "tfrecord"
+    path.write_text(json.dumps(info))
+    (path.parent / "checksums.json").unlink()  # as if prepared by TFDS elsewhere
+    with pytest.raises(ValueError, match="as tfrecord, array_record is needed") as error:
+        catalogue("wmt14_translate/de-en", "train", tmp_path)
+    one_line(error)
+
+
+def test_a_full_disk_is_one_line(tmp_path, no_network, no_file_over):
+    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
+    words = r"cannot write to .* \(.*config\.data\.data_dir"
+    with no_file_over(400), pytest.raises(UserError, match=words) as error:
+        catalogue("wmt14_translate/de-en", "train", tmp_path)
+    one_line(error)
+    assert len(catalogue("wmt14_translate/de-en", "train", tmp_path)) == len(TRAIN)
+
+
+PROGRAM = """
+import sys
+from helpers.corpora import catalogue
+assert len(catalogue("wmt14_translate/de-en", "train", sys.argv[1])) == 30
+"""
+
+
+@pytest.mark.slow
+def test_processes_at_the_same_time_and_nothing_printed(tmp_path):
+    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
+    command = [sys.executable, "-W", "error", "-c", PROGRAM, str(tmp_path)]
+    options = {"env": {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), f"{ROOT}/tests"])}}
+    options |= {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    running = [subprocess.Popen(command, **options) for _ in range(3)]
+    results = [(*process.communicate(), process.returncode) for process in running]
+    assert results == [(b"", b"", 0)] * 3
+    assert not list(tmp_path.rglob("incomplete*"))
+
+
+def test_a_host_that_never_answers_times_out(monkeypatch):
+    monkeypatch.setattr(tfds_corpora, "PROBE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and says nothing
+        assert tfds_corpora._unreachable(f"http://127.0.0.1:{server.getsockname()[1]}/x.tgz")
+
+    tested = threading.Event()
+
+    def hanging_look_up(*_, **__):
+        tested.wait(60)
+        raise requests.ConnectionError
+
+    monkeypatch.setattr(requests, "get", hanging_look_up)
+    assert "no answer" in tfds_corpora._unreachable("http://host.invalid/x.tgz")
+    tested.set()
 
 
 @pytest.mark.slow

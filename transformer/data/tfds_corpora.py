@@ -1,4 +1,4 @@
-"""Prepares a corpus by its TFDS builder, as ArrayRecord files: WMT, and images.
+"""Corpora that TFDS prepares, as ArrayRecord files: WMT 2014, and the images of a family.
 
 `prepare_corpus` runs the builder of a missing or damaged corpus, in one process, under a lock.
 Archives are looked for before TFDS retries for minutes, and no TensorFlow is needed.
@@ -6,8 +6,10 @@ Archives are looked for before TFDS retries for minutes, and no TensorFlow is ne
 
 import contextlib
 import functools
+import gzip
 import importlib.util
 import io
+import itertools
 import logging
 import os
 import pathlib
@@ -21,13 +23,18 @@ from collections.abc import Callable, Iterator
 
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core import shuffle
+from tensorflow_datasets.core.download import checksums as tfds_checksums
 from tensorflow_datasets.core.download import extractor
 from tensorflow_datasets.core.download import resource as tfds_resource
+from tensorflow_datasets.translate import wmt, wmt14
 
 from transformer.errors import UserError
-from transformer.runtime import checksums, paths
+from transformer.runtime import checksums, memory, paths
 from transformer.runtime.lock import held
 
+Wmt14 = wmt14.Wmt14Translate
+# {name of a corpus: its TFDS config}
+WMT = {f"{Wmt14.name}/{pair}": config for pair, config in Wmt14.builder_configs.items()}
 PROBE_SECONDS = 9  # per host: WMT has two, and the error is to come within 20 s
 
 
@@ -110,9 +117,6 @@ def _quiet():
         logger.setLevel(level)
 
 
-# Archives
-
-
 def check_archives(
     corpus: str, places: dict[str, tuple[pathlib.Path, pathlib.Path]], alternative: str
 ) -> None:
@@ -190,3 +194,68 @@ def without_tensorflow() -> Iterator[None]:
     finally:
         extractor.tf, shuffle.tf = before
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def prepare_wmt(corpus: str, split: str, data_dir: str) -> tfds.core.DatasetBuilder:
+    """Returns the TFDS builder of a corpus of WMT, prepared under `data_dir`.
+
+    Its text is read line by line. UserError if it is not prepared, and an archive is neither on
+    disk nor reachable.
+    """
+    otherwise = "train on your own files with the corpus 'parallel_text'"
+    check = lambda: check_archives(corpus, wmt_archives(corpus, data_dir), otherwise)
+    # Monkey patch: TFDS calls the parser by this module-level name.
+    wmt._parse_parallel_sentences = _wmt_pairs
+    try:
+        return prepare_corpus(Wmt14, WMT[corpus], data_dir, split, check)
+    finally:
+        wmt._parse_parallel_sentences = _tfds_pairs
+        # The allocator that launch.py sets would keep gigabytes of freed memory for the whole run.
+        memory.return_freed()
+
+
+def wmt_archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
+    """Returns {URL: (manual, downloaded)}, the two places where TFDS looks for each archive.
+
+    `manual` is where a user puts an archive by hand (TFDS checks its sha256), `downloaded` where
+    TFDS keeps its own download, with an .INFO file.
+    """
+    folder = pathlib.Path(data_dir) / "downloads"
+    # Not data_dir: a builder reads the corpus prepared there, which may be damaged.
+    translations = Wmt14(config=WMT[corpus], data_dir=str(folder))
+    language = translations.builder_config.language_pair[0]
+    known = tfds_checksums.get_all_url_infos()
+    places = {}
+    for name in itertools.chain.from_iterable(translations.subsets.values()):
+        part = wmt.DATASET_MAP[name]
+        if part.get_manual_dl_files(language):
+            continue  # behind a web form; if it is missing, TFDS's error says where to get it
+        for url in part.get_url(language):
+            file = tfds_resource.get_dl_fname(url, known[url].checksum if url in known else None)
+            manual = folder / "manual" / os.path.basename(url)
+            places[url] = manual, folder / translations.name / file
+    return places
+
+
+def _wmt_pairs(first: str, second: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields the same examples as TFDS's _parse_parallel_sentences, reading line by line.
+
+    TFDS holds both files in memory, as bytes and as lines: 16 GB for French-English.
+    """
+    if first.endswith(".sgm"):
+        yield from _tfds_pairs(first, second)
+        return
+    files = first, second
+    languages = [name.removesuffix(".gz").rpartition(".")[2] for name in files]
+    with contextlib.ExitStack() as stack:
+        sides = []
+        for name in files:
+            opener = gzip.open if name.endswith(".gz") else open
+            lines = stack.enter_context(opener(name, "rb"))
+            sides.append(line.removesuffix(b"\n").decode() for line in lines)
+        # TFDS's keys: file 0, line `number`.
+        for number, pair in enumerate(zip(*sides, strict=True)):
+            yield f"0/{number}", dict(zip(languages, pair, strict=True))
+
+
+_tfds_pairs = wmt._parse_parallel_sentences
