@@ -19,7 +19,7 @@ from transformer.distributed import layout, parallel_step
 
 
 def evaluation_batches(tokens, batch_tokens=5 * LENGTH):
-    """Evaluation batches, as in transformer/tasks/translation_evaluator.py."""
+    """Evaluation batches, as in transformer/tasks/translation.py."""
     pairs = np.arange(len(tokens.sides["source"].lengths))
     groups = packing.one_per_row(tokens.lengths, pairs, LENGTH)
     assemble = functools.partial(pair_arrays.assemble, tokens)

@@ -16,7 +16,7 @@ from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
-from transformer.tasks import translation_evaluator
+from transformer.tasks import translation
 
 # Accuracy
 
@@ -30,9 +30,7 @@ def test_reversal_to_bleu_100():
     found = list(build().translate(reversal.parameters(), iter(lines)))
     expected = list(map(reversal.reverse, lines))
     assert found == expected
-    assert translation_evaluator.score(found, expected, tokenize="13a")["bleu"] == pytest.approx(
-        100
-    )
+    assert translation.score(found, expected, tokenize="13a")["bleu"] == pytest.approx(100)
 
 
 # Lines

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from transformer.tasks import losses, saved_model, translation_evaluator
+from transformer.tasks import losses, saved_model, translation
 from transformer.workdir.log import read
 from transformer.workdir.saved_config import read_config
 
@@ -42,19 +42,19 @@ def without_times(workdir):
 def translate_nothing(patch):
     """Makes evaluations take the references for the translations."""
 
-    def evaluation(*arguments):
+    def evaluator(*arguments):
         real = made(*arguments)
 
         def score(params):
             sums = dict.fromkeys(SUMS, 1.0)
             references = real.dataset["reference"]
-            scores = translation_evaluator.score(references, references, tokenize="13a")
+            scores = translation.score(references, references, tokenize="13a")
             return {**losses.per_token(sums), **scores}, real.dataset
 
         return real._replace(score=score, rehearse=lambda params: None)
 
-    made = translation_evaluator.evaluation
-    patch.setattr(translation_evaluator, "evaluation", evaluation)
+    made = translation.evaluator
+    patch.setattr(translation, "evaluator", evaluator)
 
 
 def scalars(workdir):

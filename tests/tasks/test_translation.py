@@ -1,16 +1,244 @@
-"""What the translation task refuses before training, and what it loads of a trained workdir."""
+"""What the translation task refuses, and its scores: those of sacreBLEU and of a plain loop."""
 
+import contextlib
+import hashlib
+import io
+import json
+import logging
+import math
 import shutil
+import subprocess
 import sys
+import unicodedata
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import sacrebleu
 from helpers import reversal
+from helpers.runs import SUMS
 
+import launch
 from transformer import registry
 from transformer.data import tokenizer
 from transformer.errors import UserError
-from transformer.tasks import translation
-from transformer.workdir import saved_config
+from transformer.modes import evaluate
+from transformer.tasks import losses, translation
+from transformer.workdir import log, saved_config
+
+ROOT = Path(__file__).resolve().parents[2]
+
+REFERENCES = [
+    "The cat sat on the mat .",
+    "He does not like big apples, she does!",
+    "¿ a b c d ?",
+    "",
+]
+HYPOTHESES = ["The cat sat on mat .", "He does not like big apples , she did!", "a b c d", "x y"]
+
+# Two sentences are longer than a training row, one also than decode.max_length; one is blank.
+SOURCES = [
+    "나는 사과를 좋아해",
+    "책을 읽었어요. " * 9,
+    "",
+    "그 학생은 학교에 가요 " * 12,
+    "1 2 3 !?",
+    "안녕",
+]
+TARGETS = ["I like apples .", "He read a book. " * 9, "", "the student " * 30, "1 2 3 !?", "né"]
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "char", "zh", "none"])
+def test_score_is_sacrebleu(tokenize):
+    found = translation.score(HYPOTHESES, REFERENCES, tokenize=tokenize)
+    expected = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], tokenize=tokenize)
+    assert found["bleu"] == pytest.approx(expected.score)
+    assert 20 < found["bleu"] < 95
+    assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score)
+    assert found["length_ratio"] == pytest.approx(expected.sys_len / expected.ref_len)
+    assert f"tok:{tokenize}|" in found["signature"]
+    assert "case:mixed" in found["signature"]
+    assert f"version:{sacrebleu.__version__}" in found["signature"]
+
+
+def test_score_of_the_references_is_100_and_of_nothing_0():
+    perfect = translation.score(REFERENCES, REFERENCES, tokenize="13a")
+    assert perfect["bleu"] == pytest.approx(100)
+    assert perfect["length_ratio"] == 1
+    assert translation.score([""] * 4, REFERENCES, tokenize="13a")["bleu"] == 0
+
+
+def test_per_token():
+    sums = {"loss": 6.0, "nats_per_token": 8.0, "accuracy": 1.0, "weight": 4.0}
+    means = losses.per_token({**dict.fromkeys(SUMS, 0.0), **sums})
+    expected = {"loss": 1.5, "nats_per_token": 2.0, "perplexity": math.exp(2), "accuracy": 0.25}
+    assert expected.items() <= means.items()
+    rare = {**dict.fromkeys(SUMS, 1.0), "nats_per_token": 1e9}
+    assert math.isfinite(losses.per_token(rare)["perplexity"])
+
+
+@pytest.fixture(scope="module")
+def run(tiny_run, data_dir, tmp_path_factory):
+    """The tiny run with a small test set: (workdir, changes of its config)."""
+    folder = tmp_path_factory.mktemp("text")
+    for split, keep in (("test", slice(None)), ("other", slice(4, 6))):
+        for language, lines in (("ko", SOURCES[keep]), ("en", TARGETS[keep])):
+            text = "".join(f"{line}\n" for line in lines)
+            # As macOS writes it: what is read, scored and written is composed again.
+            (folder / f"{split}.{language}").write_text(unicodedata.normalize("NFD", text))
+    workdir = folder / "run"
+    shutil.copytree(tiny_run.workdir, workdir)
+    changes = {"data.corpus": "parallel_text", "data.directory": str(folder)}
+    changes["data.data_dir"] = str(data_dir)
+    return workdir, {**changes, "evaluate.weights": "average"}
+
+
+def configured(run, **changes):
+    config = saved_config.read_config(run[0])
+    config.update_from_flattened_dict(run[1])
+    config.update_from_flattened_dict(
+        {f"evaluate.{name}": value for name, value in changes.items()}
+    )
+    return config
+
+
+def evaluated(run, **changes):
+    """Returns what --mode=evaluate prints, parsed."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        evaluate.evaluate(configured(run, **changes), run[0])
+    [line] = out.getvalue().splitlines()
+    return json.loads(line)
+
+
+def saved_steps(run, folder="params"):
+    return sorted(int(path.name) for path in (run[0] / folder).iterdir() if path.name.isdigit())
+
+
+@pytest.fixture(scope="module")
+def result(run):
+    return evaluated(run)
+
+
+def test_the_result_says_what_it_is(result, run):
+    assert result["split"] == "test"
+    assert result["weights"] == "average"
+    assert result["steps"] == saved_steps(run)
+    assert len(result["steps"]) == 3
+    assert result["step"] == result["steps"][-1]
+    assert result["sentences"] == len(SOURCES)
+    assert {"bleu", "chrf", "length_ratio", "signature", "loss", "perplexity"} <= result.keys()
+    assert result["files"] == [f"{run[1]['data.directory']}/test.{side}" for side in ("ko", "en")]
+    text = "".join(f"{line}\n" for line in SOURCES + TARGETS)
+    assert result["checksum"] == hashlib.sha256(text.encode()).hexdigest()
+    assert "jax" in result["versions"]
+
+
+def written(run, split, name):
+    return (run[0] / "evaluation" / f"{split}.{name}").read_text().removesuffix("\n").split("\n")
+
+
+def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, run):
+    """Beside the files of the run's own test set, which has the same name."""
+    assert result in log.read(run[0], "evaluations.jsonl")
+    name = f"test-{result['checksum'][:16]}"
+    assert result["set"] == name
+    assert written(run, name, "source") == SOURCES
+    assert written(run, name, "reference") == TARGETS
+    hypotheses = written(run, name, "hypothesis")
+    assert len(hypotheses) == len(SOURCES)
+    assert hypotheses[2] == ""
+    bleu = sacrebleu.BLEU(tokenize="13a")
+    assert result["bleu"] == pytest.approx(bleu.corpus_score(hypotheses, [TARGETS]).score)
+    assert result["signature"] == str(bleu.get_signature())
+    assert result["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [TARGETS]).score)
+
+
+def test_further_scores_are_those_of_the_registry(run, monkeypatch):
+    monkeypatch.setitem(registry.SCORES, "words", f"{__name__}:mean_words")
+    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(mean_words=mean_words))
+    found = evaluated(run, split="other", scores="words")
+    translations = written(run, "other", "hypothesis")
+    assert found["words"] == np.mean([len(line.split()) for line in translations + TARGETS[4:6]])
+    with pytest.raises(
+        UserError, match=r"\Aconfig\.evaluate\.scores must be one of '', .*'word'; "
+    ):
+        evaluated(run, scores="word")
+
+
+def mean_words(hypotheses, references):
+    return {"words": float(np.mean([len(x.split()) for x in [*hypotheses, *references]]))}
+
+
+@pytest.mark.slow
+def test_another_split_and_other_weights(run):
+    """'other' is not a key of the config, but a split of the corpus."""
+    saved, best = saved_steps(run), saved_steps(run, "best")
+    losses = {}
+    for weights, steps in (("average", saved), ("latest", saved[-1:]), ("best", best)):
+        found = evaluated(run, split="other", weights=weights)
+        assert found["split"] == "other"
+        assert found["weights"] == weights
+        assert found["steps"] == steps
+        assert found["step"] == steps[-1]
+        assert found["sentences"] == 2
+        losses[weights] = found["loss"]
+    assert losses["average"] != losses["latest"]
+    assert written(run, "other", "source") == SOURCES[4:6]
+    assert json.loads((run[0] / "evaluation" / "other.json").read_text()) == found
+    assert log.read(run[0], "evaluations.jsonl")[-1] == found
+
+
+@pytest.mark.parametrize("average_last", [1, 2, 100])
+def test_average_of_as_many_as_asked_for(run, average_last):
+    found = evaluated(run, split="other", average_last=average_last)
+    assert found["steps"] == saved_steps(run)[-average_last:]
+
+
+def test_samples_are_shown(run, caplog):
+    caplog.set_level(logging.INFO)
+    evaluated(run, samples=2)
+    assert f"source       {SOURCES[0]}\n" in caplog.text
+    assert f"reference    {TARGETS[-1]}\n" in caplog.text
+    assert caplog.text.count("translation  ") == 2
+
+
+@pytest.mark.slow
+def test_standard_output_is_one_json_line(run, result):
+    changes = [f"--config.{key}={value}" for key, value in run[1].items()]
+    done = subprocess.run(
+        [sys.executable, ROOT / "launch.py", "--mode=evaluate", f"--workdir={run[0]}", *changes],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    found = json.loads(line)
+    assert found.keys() == result.keys()
+    for name, value in found.items():
+        assert value == (pytest.approx(result[name]) if isinstance(value, float) else result[name])
+
+
+def test_a_score_is_printed_though_it_cannot_be_written(run, no_file_over, capsys):
+    """On a full disk, as on a read-only one: then one line names the file."""
+    evaluated(run, split="other")  # compiled, its ids cached
+    before = (run[0] / "evaluations.jsonl").read_bytes()
+    capsys.readouterr()
+    with no_file_over(0), pytest.raises(OSError, match="File too large") as raised:
+        evaluate.evaluate(configured(run, split="other"), run[0])
+    assert json.loads(capsys.readouterr().out)["sentences"] == 2
+    line = launch.user_error_line(raised.value)
+    assert line == f"{run[0] / 'evaluations.jsonl'}: File too large"
+    assert (run[0] / "evaluations.jsonl").read_bytes() == before
+
+
+def test_a_missing_kind_of_checkpoint_is_named(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run[0], copy)
+    shutil.rmtree(copy / "best")
+    with pytest.raises(ValueError, match=r"\A.*copy/best holds no complete.*\Z"):
+        evaluated((copy, run[1]), weights="best")
 
 
 @pytest.mark.parametrize(("pack", "max_length", "row_length"), [(True, 48, 64), (False, 64, 48)])

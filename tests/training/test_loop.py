@@ -22,7 +22,7 @@ from helpers.runs import assert_tensorboard_is_metrics, newest, translate_nothin
 from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
 from transformer.modes import train
-from transformer.tasks import losses, translation_evaluator
+from transformer.tasks import losses, translation
 from transformer.training import loop
 from transformer.workdir.log import read
 
@@ -302,9 +302,9 @@ def test_stops_early_and_stays_stopped(tiny_config, devices, tmp_path, monkeypat
     devices(1)
     translate_nothing(monkeypatch)
     scores = iter([1.0, 4.0, 3.0, 2.0, *[9.0] * 10])
-    score = translation_evaluator.score
+    score = translation.score
     monkeypatch.setattr(
-        translation_evaluator,
+        translation,
         "score",
         lambda *args, **kwargs: {**score(*args, **kwargs), "bleu": next(scores)},
     )

@@ -24,7 +24,6 @@ from transformer.errors import UserError
 from transformer.modes import command_line
 from transformer.runtime import checksums
 from transformer.tasks import translation
-from transformer.tasks.translation_evaluator import evaluation
 from transformer.workdir import key_tables, results, saved_config
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -228,7 +227,7 @@ def test_where_text_is_read_is_logged(caplog):
     config.data.update(directory="/some/where", test="one,two")
     config.data.corpus = "parallel_text"
     with pytest.raises(UserError):
-        evaluation(config, None, None, "test")
+        translation.evaluator(config, None, None, "test")
     assert "'one,two'" in caplog.text
     assert "/some/where" in caplog.text
     assert config.data.data_dir in caplog.text

@@ -80,10 +80,11 @@ def pack(
 def best_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarray:
     """Returns the row of each item, int32: best fit over a seeded permutation of the items.
 
-    `lengths` has an array per side. WAITING items, the next of the permutation, wait for a row.
-    One row is filled at a time: the waiting items take turns while the row has room for RESERVE
-    average items, then the largest that fits is taken until none does. So a row begins with random
-    items, only its last ones are chosen, and every item has its turn. Example with rows of 10 and
+    `lengths` has an array per side, with values up to `length`. WAITING items, the next of the
+    permutation, wait for a row. One row is filled at a time: the waiting items take turns while the
+    row has room for RESERVE average items, then the largest that fits is taken until none does. So
+    a row begins with random items, only its last ones are chosen, and every item has its turn.
+    Example with rows of 10 and
     items of (source, target) lengths (5, 4) (6, 5) (2, 3) (4, 6), which all wait; the longer side
     has 4.5 positions on average, so that 6.75 are reserved:
 
@@ -92,11 +93,7 @@ def best_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarra
         (4, 6)  row 0      it is the largest to fit (1, 0): nothing fits
         (6, 5)  row 1      it is its turn           (4, 5)
         (2, 3)  row 1      it is the largest to fit (2, 2)
-
-    ValueError if an item is longer than a row.
     """
-    if max(side.max(initial=0) for side in lengths) > length:
-        raise ValueError(f"an item is longer than a row of {length} positions")
     row_of_item = np.zeros(len(lengths[0]), np.int32)
     reserve = RESERVE * max(side.mean() for side in lengths)
     arrivals = _in_seeded_order(lengths, seed)

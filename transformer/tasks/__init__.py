@@ -44,6 +44,6 @@ file configs/TASK.py with all of its keys. A module has
                            dimension
 
 Read task.py (the record, and helpers of every task), saved_model.py (workdirs -> model and params),
-attention_weights.py, translation.py, then losses.py, splits.py, vocabularies.py, evaluation.py and
-translation_evaluator.py. Other tasks are in families/.
+translation.py, then losses.py, splits.py, vocabularies.py, evaluation.py (the loop over a split's
+batches) and attention_weights.py. Other tasks are in families/.
 """

@@ -1,7 +1,6 @@
 """The splits of a config's corpus, as sentence pairs or plain text, and as token ids."""
 
 import logging
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from transformer.data import corpora, text_files
 from transformer.data.tokenizer import Pieces, Vocabulary
 from transformer.data.tokens import Tokens, read, tokenise
 from transformer.errors import UserError
+from transformer.tasks.task import check_positions
 
 
 def final_split(config: ConfigDict) -> str:
@@ -108,20 +108,9 @@ def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
 
 
 def text(config: ConfigDict, split: str) -> corpora.Corpus:
-    """Returns the lines of a split, read from the files that config.data.SPLIT names."""
-    data, (name, key) = config.data, files(config, split)
+    """Returns the lines of a split: of the files that config.data.SPLIT or evaluate.split names."""
+    data, (name, key) = config.data, name_and_key(config, split)
     return corpora.load_text(name, directory=data.directory, key=key)
-
-
-def files(config: ConfigDict, split: str) -> tuple[str, str]:
-    """Returns the value of config.data.SPLIT, which names the files of plain text, and its key.
-
-    UserError for a split that plain text does not have.
-    """
-    if split not in corpora.SPLITS:
-        known = ", ".join(corpora.SPLITS)
-        raise UserError(f"config.evaluate.split: text has the splits {known}, found {split!r}")
-    return name_and_key(config, split)
 
 
 def tokens(
@@ -153,10 +142,5 @@ def evaluation_tokens(
     """
     ids = tokens(config, pairs, vocabulary, f"tokenise {split}")
     longest = int(max(lengths.max() for lengths in ids.lengths))
-    limit = getattr(model, "position_limit", math.inf)
-    if longest > limit:
-        raise UserError(
-            f"config.model.max_positions={limit} is too small: the split {split!r} has a sentence "
-            f"of {longest} pieces"
-        )
+    check_positions(model, longest, f"the {longest} pieces of a sentence of the split {split!r}")
     return ids

@@ -7,11 +7,12 @@ label-smoothed cross entropy, the score BLEU.
 import functools
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import flax.linen as nn
+import numpy as np
 import sacrebleu
 from ml_collections import ConfigDict
 
@@ -19,10 +20,12 @@ from transformer import registry
 from transformer.data import packing, pairs, tokenizer
 from transformer.data.batches import Batches
 from transformer.decoding.translator import Translator
+from transformer.distributed import processes
 from transformer.errors import UserError, check_value, quantity
 from transformer.models.ensemble import Ensemble
-from transformer.tasks import losses, saved_model, splits, translation_evaluator, vocabularies
-from transformer.tasks.evaluation import Evaluation
+from transformer.runtime import progress
+from transformer.tasks import losses, saved_model, splits, vocabularies
+from transformer.tasks.evaluation import Evaluation, SplitSums
 from transformer.tasks.task import (
     Task,
     abstract_params,
@@ -36,8 +39,6 @@ Tree = dict
 
 # Keys that may change when a run is resumed, besides those of workdir.FREE.
 FREE = ("decode.", "translate.")
-
-
 SCORE = {"best_by": "bleu", "best_is": "highest", "unit": "token"}
 identity = vocabularies.identity
 model = build_model
@@ -66,7 +67,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = vocabularies.read(folder, config)
     trained_model = model(config, _sizes(vocab))
-    validation = translation_evaluator.evaluation(config, vocab, trained_model, "validation")
+    validation = evaluator(config, folder, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
     source, target = pairs.fill_fractions(batches, tokens)
@@ -100,12 +101,6 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
     return functools.partial(losses.token_loss, model=model, **config.loss)
 
 
-def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
-    """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    vocab, split = vocabularies.read(folder, config), splits.resolve(config, split)
-    return translation_evaluator.evaluation(config, vocab, model, split)
-
-
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the sizes of the workdir's vocabularies; `folder` None: those of the config."""
     if folder is None:
@@ -130,29 +125,13 @@ def example(config: ConfigDict, rows: int) -> dict:
     return pairs.example(rows or max(1, data.batch_tokens // length), length)
 
 
-class TrainedTranslator(NamedTuple):
-    """A trained workdir's model (or ensemble), as the modes translate, score and align use it."""
-
-    model: nn.Module
-    vocabulary: tokenizer.Vocabulary
-    params: Tree
-    steps: list[int]  # of the checkpoints that the params are from
-
-
-def load(config: ConfigDict, folder: Path) -> TrainedTranslator:
-    """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
-    loaded = saved_model.load(config, folder)
-    vocab = vocabularies.read(folder, config)
-    return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)
-
-
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, decode = config.data, config.decode
     check_value("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
     check_value("evaluate.scores", config.evaluate.scores, ("", *registry.SCORES))
     # Of one pair, so that a package that is not there is named now.
-    translation_evaluator.further_scores(config.evaluate.scores, [""], [""])
+    further_scores(config.evaluate.scores, [""], [""])
     vocabularies.check(config.vocabulary)
     _check_bleu(config.evaluate.tokenize)
     packing.check(data.max_length, data.row_length, data.batch_tokens, pack=data.pack)
@@ -180,3 +159,143 @@ def _check_bleu(tokenize: str) -> None:
             f"config.evaluate.tokenize={tokenize!r} cannot be used: "
             + (f"it needs {install[0]}" if install else " ".join(str(error).split()))
         ) from error
+
+
+def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+
+    Every sentence counts, however long. Scores are means per token ('loss', 'nats_per_token',
+    'perplexity', 'accuracy'), the keys of `score` and those of config.evaluate.scores; the outputs
+    have the lines 'source', 'reference' and 'hypothesis'.
+    """
+    data, split = config.data, splits.resolve(config, split)
+    message = (
+        "split %s: %r of corpus %s, config.data.directory=%r; token ids are cached in "
+        "config.data.data_dir=%r"
+    )
+    name = data.get(split, split)
+    logging.info(message, split, name, data.corpus, data.directory, data.data_dir)
+    corpus, vocab = splits.pairs(config, split), vocabularies.read(folder, config)
+    # References in the form of the translations: é in two parts would count as another letter.
+    sources, references = (
+        tokenizer.normalised(lines, side.normalisation)
+        for lines, side in zip(corpus.read(), vocab, strict=True)
+    )
+    dataset = {"source": sources, "reference": references}
+    translator = Translator(model, vocab, **config.decode)
+    further = further_scores(config.evaluate.scores, [""], [""])  # their names
+    tokens = splits.evaluation_tokens(config, corpus, vocab, split, model)
+    groups = packing.one_per_row(tokens.lengths, np.arange(len(corpus)), data.row_length)
+    assemble = functools.partial(pairs.assemble, tokens)
+    loss = SplitSums(
+        Batches(groups, config.decode.batch_tokens, None, assemble),
+        functools.partial(losses.only_sums, model=model, options=tuple(config.loss.items())),
+        what=f"loss of {split}",
+        remedy="lower config.decode.batch_tokens",
+    )
+
+    def rehearse(params: Tree) -> None:
+        loss.rehearse(params)
+        translator.rehearse(params, tokens.sides["source"].lengths)
+
+    def scored(params: Tree) -> tuple[dict, dict]:
+        translations = translate(translator, params, sources, f"translate {split}")
+        sums, _ = loss.score(params)
+        scores = score(translations, references, tokenize=config.evaluate.tokenize)
+        scores |= further_scores(config.evaluate.scores, translations, references)
+        sample = samples(sources, translations, references, config.evaluate.samples)
+        scores |= {**losses.per_token(sums), "samples": sample}
+        return scores, {**dataset, "hypothesis": translations}
+
+    return Evaluation(
+        split=split,
+        files=list(corpus.files),
+        dataset=dataset,
+        settings={"sentences": len(corpus), "decode": config.decode.to_dict()},
+        columns={"input": "source", "reference": "reference", "output": "hypothesis"},
+        score=scored,
+        rehearse=rehearse,
+        rows=lambda scores: {**rows(scores, further), "sentences": f"{len(corpus):,}"},
+    )
+
+
+def translate(translator: Translator, params: Tree, sources: Sequence[str], what: str) -> list[str]:
+    """Translates the sources; `what` labels the progress. Collective.
+
+    Each process translates its share.
+    """
+    lines = processes.my_share(len(sources))
+    # A strided share: process 1 of 4 translates sentences 1, 5, 9, ...
+    share = sources[lines.start :: lines.step]
+    with progress.counter(what, total=len(lines)) as advance:
+        translations = list(translator.translate(params, share, advance, numbers=lines))
+    return processes.gather_shares(translations, len(sources))
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str) -> dict:
+    """Returns 'bleu' (sacreBLEU, 0 to 100) and its 'signature', 'chrf', and 'length_ratio'.
+
+    Text is detokenised and cased; `tokenize` is sacreBLEU's tokeniser. 'length_ratio' is the
+    number of tokens in the hypotheses over that in the references.
+    """
+    bleu = sacrebleu.BLEU(tokenize=tokenize)
+    bleu_score = bleu.corpus_score(hypotheses, [references])
+    return {
+        "bleu": bleu_score.score,
+        "signature": str(bleu.get_signature()),
+        "chrf": sacrebleu.CHRF().corpus_score(hypotheses, [references]).score,
+        "length_ratio": bleu_score.sys_len / max(1, bleu_score.ref_len),
+    }
+
+
+def further_scores(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict:
+    """Returns the scores by this name in registry.SCORES; '' has none."""
+    return registry.load(registry.SCORES[name])(hypotheses, references) if name else {}
+
+
+def rows(scores: dict, further: Iterable[str]) -> dict[str, str]:
+    """Formats scores as a table, {name: text}, with the main score first, and `further` ones."""
+    return {
+        "BLEU": f"{scores['bleu']:.2f} ({scores['signature']})",
+        "chrF": f"{scores['chrf']:.2f}",
+        **{name: f"{scores[name]:.2f}" for name in further},
+        "length ratio": f"{scores['length_ratio']:.3f}",
+        "loss": f"{scores['loss']:.4f}",
+        "perplexity": f"{scores['perplexity']:.3f}",
+        "accuracy": f"{scores['accuracy']:.1%} of tokens",
+    }
+
+
+def samples(
+    sources: Sequence[str], translations: Sequence[str], references: Sequence[str], number: int
+) -> str:
+    """Formats a few sentences, evenly spaced over the split, for the log."""
+    # Of 5 sentences, 3 samples are the sentences 0, 2 and 4.
+    chosen = np.linspace(0, len(sources) - 1, min(number, len(sources))).astype(int)
+    sides = sources, translations, references
+    return "\n".join(SAMPLE.format(*(side[i] for side in sides)) for i in chosen)
+
+
+# A log line's 'samples' has these three lines for each sentence, and an empty line between two.
+SAMPLE = "  source       {}\n  translation  {}\n  reference    {}\n"
+
+
+def read_samples(text: str) -> list[tuple[str, str, str]]:
+    """Returns (source, translation, reference) of each sentence of a log line's 'samples'."""
+    return re.findall(SAMPLE.format("(.*)", "(.*)", "(.*)"), text)
+
+
+class TrainedTranslator(NamedTuple):
+    """A trained workdir's model (or ensemble), as the modes translate, score and align use it."""
+
+    model: nn.Module
+    vocabulary: tokenizer.Vocabulary
+    params: Tree
+    steps: list[int]  # of the checkpoints that the params are from
+
+
+def load(config: ConfigDict, folder: Path) -> TrainedTranslator:
+    """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
+    loaded = saved_model.load(config, folder)
+    vocab = vocabularies.read(folder, config)
+    return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)

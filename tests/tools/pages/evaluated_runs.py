@@ -6,7 +6,7 @@ import numpy as np
 from tools.pages import workdirs
 
 from transformer.families.labels import classifiers
-from transformer.tasks.translation_evaluator import score
+from transformer.tasks.translation import score
 from transformer.tools.pages import evaluated
 from transformer.workdir import results
 

@@ -8,7 +8,7 @@ import pytest
 from sacrebleu.metrics import CHRF
 from tools.pages import workdirs
 
-from transformer.tasks import translation_evaluator
+from transformer.tasks import translation
 from transformer.tools.pages import sentences
 
 
@@ -25,7 +25,7 @@ def test_samples_are_what_validations_have_logged(tmp_path):
     log = []
     for step, translations in steps.items():
         pairs = zip(["하나", "둘 & 셋"], translations, ["one", "two"], strict=True)
-        samples = "\n".join(translation_evaluator.SAMPLE.format(*pair) for pair in pairs)
+        samples = "\n".join(translation.SAMPLE.format(*pair) for pair in pairs)
         log.append({"kind": "validation", "step": step, "bleu": 1.0, "samples": samples})
     run = workdirs.load(workdirs.write(tmp_path / "run", log=log))
     about, markup = sentences.samples(run).parts

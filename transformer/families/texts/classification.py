@@ -89,7 +89,7 @@ def _check_halves(model: TextClassifier, max_length: int) -> None:
 
 def labelled(config: ConfigDict, split: str) -> LabelledText:
     """Returns a split: the labelled lines of the files that config.data.SPLIT names."""
-    name, key = splits.files(config, split)
+    name, key = splits.name_and_key(config, split)
     data = config.data
     return labelled_text.load(name, data.num_texts, directory=data.directory, key=key)
 
