@@ -117,5 +117,4 @@ def build(config, workdir):
     linear, count = model(config, {}), config.data.count
     rows = Rows(1, np.arange(count), np.arange(count + 1))
     batches = Batches([rows], 16, config.train.seed, assemble)
-    validation = evaluator(config, workdir, linear, "validation")
-    return make_task(config, linear, batches, validation, f"{count} items")
+    return make_task(config, workdir, linear, batches, f"{count} items")

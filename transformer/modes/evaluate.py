@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 
 from transformer.distributed import processes
 from transformer.modes import prepare
-from transformer.tasks import saved_model
+from transformer.tasks import saved_model, splits
 from transformer.tasks.task import load_task
 from transformer.workdir import results
 from transformer.workdir.saved_config import versions
@@ -33,7 +33,9 @@ def score_split(
     nothing is printed. Collective.
     """
     run = saved_model.load(config, workdir)
-    evaluator = load_task(config.task).evaluator(config, workdir, run.model, "final")
+    if (split := splits.final_split(config)) != config.evaluate.split:
+        logging.info("no test set, the final score is that of validation: see evaluate.split")
+    evaluator = load_task(config.task).evaluator(config, workdir, run.model, split)
     scores, outputs = evaluator.score(run.params)
     # Text for the log, of several lines: not part of a result.
     samples = scores.pop("samples", "")

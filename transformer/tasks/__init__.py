@@ -34,7 +34,7 @@ file configs/TASK.py with all of its keys. A module has
                            and "weight" are required, and training divides by "weight". "filled"
                            is the number of positions that are not padding, where it is to be logged
     evaluator(config, workdir, model, split)
-                           the `Evaluation` (evaluation.py) of split "validation" or "final"
+                           the `Evaluation` (evaluation.py) of a split, such as "validation"
     build(config, workdir) the `Task` of a prepared workdir, by `make_task`: all that the training
                            loop reads
     reader(config, workdir)

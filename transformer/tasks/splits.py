@@ -1,6 +1,5 @@
 """The splits of a config's corpus, as sentence pairs or plain text, and as token ids."""
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -23,18 +22,8 @@ def final_split(config: ConfigDict) -> str:
     (`evaluate.split` = 'test' and `data.test` = '').
     """
     split = config.evaluate.split
-    value = config.data[split] if split in corpora.SPLITS else split
+    value = config.data.get(split, split)
     return split if value else "validation"
-
-
-def resolve(config: ConfigDict, split: str) -> str:
-    """Returns the split that an evaluator's 'validation' or 'final' stands for."""
-    if split != "final":
-        return split
-    if (final := final_split(config)) != config.evaluate.split:
-        key = f"data.{config.evaluate.split}" if config.evaluate.split else "evaluate.split"
-        logging.info("config.%s is empty, no test set: the final score is that of validation", key)
-    return final
 
 
 def load_all(config: ConfigDict, load: Callable[[ConfigDict, str], Any]) -> dict[str, Any]:

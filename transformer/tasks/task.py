@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ from transformer import registry
 from transformer.data.batches import Batches
 from transformer.errors import UserError, quantity
 from transformer.models import fields
-from transformer.tasks.evaluation import Evaluation
 
 Tree = Any
 
@@ -39,13 +39,14 @@ class Task(NamedTuple):
 
 
 def make_task(
-    config: ConfigDict, model: nn.Module, batches: Batches, validation: Evaluation, about: str
+    config: ConfigDict, folder: Path, model: nn.Module, batches: Batches, about: str
 ) -> Task:
     """Returns the `Task` of a run; all other fields come from its task's module.
 
     `about` describes the batches in the log; their number is appended.
     """
     module = load_task(config.task)
+    validation = module.evaluator(config, folder, model, "validation")
     return Task(
         model=model,
         init=functools.partial(init_params, model, module.example(config, 1)),

@@ -67,7 +67,6 @@ def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = vocabularies.read(folder, config)
     trained_model = model(config, _sizes(vocab))
-    validation = evaluator(config, folder, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
     source, target = pairs.fill_fractions(batches, tokens)
@@ -79,7 +78,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{100 * source:.1f} % of source positions filled; vocabulary of "
         f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"
     )
-    return make_task(config, trained_model, batches, validation, about)
+    return make_task(config, folder, trained_model, batches, about)
 
 
 def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
@@ -162,13 +161,13 @@ def _check_bleu(tokenize: str) -> None:
 
 
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
-    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+    """Returns the evaluator of a split.
 
     Every sentence counts, however long. Scores are means per token ('loss', 'nats_per_token',
     'perplexity', 'accuracy'), the keys of `score` and those of config.evaluate.scores; the outputs
     have the lines 'source', 'reference' and 'hypothesis'.
     """
-    data, split = config.data, splits.resolve(config, split)
+    data = config.data
     message = (
         "split %s: %r of corpus %s, config.data.directory=%r; token ids are cached in "
         "config.data.data_dir=%r"

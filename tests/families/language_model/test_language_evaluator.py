@@ -26,7 +26,7 @@ def run(tmp_path):
 
 def test_a_model_that_knows_nothing_has_a_perplexity_of_its_classes(run):
     config, folder, model, lines = run
-    evaluator = language_modelling.evaluator(config, folder, model, "final")
+    evaluator = language_modelling.evaluator(config, folder, model, "validation")
     assert evaluator.split == "validation"
     params = jax.tree.map(np.zeros_like, language.parameters(model))
     scores, _ = evaluator.score(params)
@@ -82,7 +82,9 @@ def test_samples_are_texts_without_a_prompt(run):
     config, folder, model, _ = run
     config.evaluate.samples, config.generate.max_tokens, config.generate.seed = 2, 7, 3
     params = language.parameters(model)
-    sampled = lambda: language_modelling.evaluator(config, folder, model, "final").score(params)[0]
+    sampled = lambda: language_modelling.evaluator(config, folder, model, "validation").score(
+        params
+    )[0]
     texts = language_evaluator.read_samples(sampled()["samples"])
     assert texts == continuations.unprompted(
         params,

@@ -41,7 +41,7 @@ class Window(nn.Module):
         return jax.nn.one_hot(jnp.where(back_BT < self.size, copied_BT, 0), 10)
 
 
-def evaluation(config, size=3, split="final"):
+def evaluation(config, size=3, split="test"):
     return memory_task.evaluator(config, None, Window(size), split)
 
 

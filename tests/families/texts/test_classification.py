@@ -218,7 +218,7 @@ def test_a_run_reads_the_labels_of_a_split_once(configure, trained, monkeypatch)
     config = saved_config.read_config(trained)
     classification.prepare(config, trained, config)
     task = classification.build(config, trained)
-    classification.evaluator(config, trained, task.model, "final")
+    classification.evaluator(config, trained, task.model, "test")
     assert sizes == [320, 40, 50]
 
 

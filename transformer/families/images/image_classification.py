@@ -74,11 +74,10 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
 
 
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
-    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+    """Returns the evaluator of a split.
 
     Its outputs have the columns 'image', the image's name, and 'label'.
     """
-    split = splits.resolve(config, split)
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     corpus = labelled_images(config, split)
     # In chunks, because `read` returns the encoded images, too: ImageNet's 50,000 take 6.7 GB.
@@ -106,7 +105,6 @@ def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     trained_model = model(config, sizes(config, folder))
-    validation = evaluator(config, folder, trained_model, "validation")
     corpus = labelled_images(config, "train")
     ids = class_ids(corpus, names, "train")
     batches = batches_of(config, corpus, ids, training_view(config), config.train.seed)
@@ -114,7 +112,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{quantity(len(corpus), 'training image')} of {len(names)} classes in batches of "
         f"{config.data.batch_images}"
     )
-    return make_task(config, trained_model, batches, validation, about)
+    return make_task(config, folder, trained_model, batches, about)
 
 
 def reader(

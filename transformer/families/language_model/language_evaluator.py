@@ -5,6 +5,7 @@ import json
 import logging
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import flax.linen as nn
 import numpy as np
@@ -12,18 +13,17 @@ from ml_collections import ConfigDict
 
 from transformer.data import tokenizer
 from transformer.data.batches import Batches
-from transformer.data.tokenizer import Pieces
 from transformer.errors import UserError, quantity
 from transformer.families.language_model import continuations, streams
 from transformer.runtime import memory
-from transformer.tasks import losses, splits
+from transformer.tasks import losses, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums
 
 Tree = dict
 
 
-def evaluation(config: ConfigDict, vocabulary: Pieces, model: nn.Module, split: str) -> Evaluation:
-    """Returns the `Evaluation` of a split, which predicts each token exactly once.
+def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+    """Returns the evaluator of a split, which predicts each token exactly once.
 
     Scores are means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'),
     'word_perplexity' and 'bits_per_character'. The last two divide the nats of all tokens, line
@@ -34,11 +34,11 @@ def evaluation(config: ConfigDict, vocabulary: Pieces, model: nn.Module, split: 
     logging.info(
         "split %s: %r, config.data.directory=%r; token ids are cached in config.data.data_dir=%r",
         split,
-        data[split],
+        data.get(split, split),
         data.directory,
         data.data_dir,
     )
-    corpus = splits.text(config, split)
+    corpus, vocabulary = splits.text(config, split), vocabularies.read(folder, config)
     [lines] = corpus.read()
     dataset = {"text": tokenizer.normalised(lines, vocabulary.normalisation)}
     tokens = splits.tokens(config, corpus, vocabulary, f"tokenise {split}").sides["text"]

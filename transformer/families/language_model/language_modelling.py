@@ -18,13 +18,13 @@ from transformer.errors import UserError, quantity
 from transformer.families.language_model import continuations, language_evaluator, streams
 from transformer.models import fields
 from transformer.tasks import losses, saved_model, splits, vocabularies
-from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, make_task
 
 FREE = ("generate.",)
 SCORE = {"best_by": "nats_per_token", "best_is": "lowest", "unit": "token"}
 sizes = vocabularies.text_sizes
 identity = vocabularies.identity
+evaluator = language_evaluator.evaluator
 model = build_model
 summarise = losses.summarise
 
@@ -73,12 +73,6 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
     return functools.partial(losses.token_loss, model=model, **config.loss)
 
 
-def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
-    """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    vocab, split = vocabularies.read(folder, config), splits.resolve(config, split)
-    return language_evaluator.evaluation(config, vocab, model, split)
-
-
 def reader(config: ConfigDict, folder: Path) -> Callable:
     """Returns read(line, number) -> the model's inputs for one text, cut after one window."""
     vocab = vocabularies.read(folder, config)
@@ -96,7 +90,6 @@ def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = vocabularies.read(folder, config)
     trained_model = model(config, {"vocab_size": len(vocab)})
-    validation = language_evaluator.evaluation(config, vocab, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)
     ids = tokens.sides["text"].ids
     logging.info("token ids are in %s", tokens.directory)
@@ -109,4 +102,4 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{config.data.batch_tokens:,} tokens, rows of {config.data.context_length}; "
         f"vocabulary of {quantity(len(vocab), 'token')}"
     )
-    return make_task(config, trained_model, batches, validation, about)
+    return make_task(config, folder, trained_model, batches, about)

@@ -114,12 +114,11 @@ def build(config: ConfigDict, folder: Path) -> Task:
     rows = Rows(room, np.arange(count), np.arange(count + 1))
     assemble = functools.partial(problems.assemble, draw)
     batches = Batches([rows], data.batch_tokens, config.train.seed, assemble)
-    validation = evaluator(config, folder, trained_model, "validation")
     about = (
         f"{data.problem} of {data.symbols} symbols, lengths {data.min_length} to "
         f"{data.max_length}, {count} new items a batch"
     )
-    return make_task(config, trained_model, batches, validation, about)
+    return make_task(config, folder, trained_model, batches, about)
 
 
 def tested_lengths(config: ConfigDict, split: str) -> list[int]:
@@ -129,7 +128,7 @@ def tested_lengths(config: ConfigDict, split: str) -> list[int]:
 
 
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
-    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+    """Returns the evaluator of 'validation' or 'test'.
 
     An answer is right if its token has the largest logit. Scores are shares of right answers:
     'accuracy_32' of each length, and 'accuracy' of those that training has; and their mean nats,
@@ -137,7 +136,6 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     """
     del folder
     data, problem = config.data, PROBLEMS[config.data.problem]
-    split = config.evaluate.split if split == "final" else split
     lengths, count = tested_lengths(config, split), data.test_items
 
     drawn, groups = [], []

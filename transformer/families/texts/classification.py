@@ -139,11 +139,10 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
 
 
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
-    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+    """Returns the evaluator of a split.
 
     Its outputs have the columns 'text', of two texts 'pair', and 'label'.
     """
-    split = splits.resolve(config, split)
     corpus, unit = labelled(config, split), UNITS[config.data.num_texts]
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     ids = class_names.class_ids(corpus.labels, names, place=corpus.place)
@@ -164,7 +163,6 @@ def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     trained_model = model(config, sizes(config, folder))
-    validation = evaluator(config, folder, trained_model, "validation")
     train = labelled(config, "train")
     ids = class_names.class_ids(train.labels, names, place=train.place)
     batches = batches_of(config, folder, train, ids, config.train.seed)
@@ -173,7 +171,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in batches of "
         f"{config.data.batch_tokens:,} positions"
     )
-    return make_task(config, trained_model, batches, validation, about)
+    return make_task(config, folder, trained_model, batches, about)
 
 
 def batches_of(

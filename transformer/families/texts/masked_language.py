@@ -104,12 +104,11 @@ def batches_of(config: ConfigDict, vocab: Pieces, tokens: Tokens, seed: int | No
 
 
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
-    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+    """Returns the evaluator of a split.
 
     The same tokens are masked each time. Scores are means per masked token: 'loss',
     'nats_per_token', 'perplexity', 'accuracy'.
     """
-    split = splits.resolve(config, split)
     corpus, vocab = load(config, split), vocabularies.read(folder, config)
     tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
     (lines,) = corpus.read()
@@ -160,7 +159,6 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     trained_model = model(config, sizes(config, folder))
-    validation = evaluator(config, folder, trained_model, "validation")
     vocab = vocabularies.read(folder, config)
     tokens = splits.prepared_tokens(config, vocab)
     batches = batches_of(config, vocab, tokens, config.train.seed)
@@ -168,4 +166,4 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{quantity(len(batches.items), 'training text')} in batches of "
         f"{config.data.batch_tokens:,} positions, {config.data.mask_share:.0%} of them masked"
     )
-    return make_task(config, trained_model, batches, validation, about)
+    return make_task(config, folder, trained_model, batches, about)
