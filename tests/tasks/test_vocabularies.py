@@ -193,10 +193,9 @@ def test_models_are_taken_from_one_file_or_two_or_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("source", "options", "words"),
     [
-        ("a,b", {"shared": True}, r"names 2 file\(s\), expected one"),
-        ("a", {"shared": False}, r"names 1 file\(s\), expected two: SOURCE,TARGET"),
-        ("a", {"shared": True}, r": a does not exist$"),
-        (".", {"shared": True}, r"shared.model does not exist: expected .* same config.*kind"),
+        ("a,b", {"shared": True}, r"model=a,b: a does not exist, expected .* for shared\.model$"),
+        ("wrong", {"shared": False}, r"found 1 file\(s\), .* for source\.model and target\.model$"),
+        (".", {"shared": True}, r"shared\.model does not exist, expected .* same config.*kind"),
         ("wrong", {"shared": True}, "wrong is not a SentencePiece model"),
     ],
 )

@@ -96,32 +96,27 @@ def names(config: ConfigDict) -> list[str]:
 def given(config: ConfigDict) -> dict[str, bytes]:
     """Returns {name: content} of the files that `config.vocabulary.model` stands for; {} of ''.
 
-    The value is the folder WORKDIR/vocabulary of another run, or SentencePiece models: one file, or
-    'SOURCE,TARGET' where each side has its own. Other kinds are taken as a folder only. UserError
-    if a file is missing, or is not a model with the ids of tokenizer.py.
+    The value is the folder WORKDIR/vocabulary of another run, or its files: one SentencePiece
+    model, or 'SOURCE,TARGET' where each side has its own. UserError if a file is missing, or is not
+    a model with the ids of tokenizer.py.
     """
     source, wanted = config.vocabulary.model, names(config)
     if not source:
         return {}
-    what, folder = f"config.vocabulary.model={source}", paths.path(source)
-    only_models = all(name.endswith(".model") for name in wanted)
+    folder = paths.path(source)
     if folder.is_dir():
         files = [folder / name for name in wanted]
-    elif only_models:
-        files = [paths.path(name) for name in source.split(",")]
     else:
-        raise UserError(f"{what} is not a folder: expected WORKDIR/vocabulary of another run")
-    if len(files) != len(wanted):
-        expected = "one, as the vocabulary is shared" if len(wanted) == 1 else "two: SOURCE,TARGET"
-        raise UserError(f"{what} names {len(files)} file(s), expected {expected}")
-    for file in files:
-        if not file.is_file():
-            hint = (
-                ": expected the vocabulary of a run with the same config.vocabulary.kind and shared"
-            )
-            raise UserError(f"{what}: {file} does not exist{hint if folder.is_dir() else ''}")
+        files = [paths.path(name) for name in source.split(",")]
+    missing = [str(file) for file in files if not file.is_file()]
+    if missing or len(files) != len(wanted):
+        found = f"{missing[0]} does not exist" if missing else f"found {len(files)} file(s)"
+        raise UserError(
+            f"config.vocabulary.model={source}: {found}, expected WORKDIR/vocabulary of a run with "
+            f"the same config.vocabulary.kind and shared, or files for {' and '.join(wanted)}"
+        )
     contents = [file.read_bytes() for file in files]
-    if only_models:
+    if all(name.endswith(".model") for name in wanted):
         for file, content in zip(files, contents, strict=True):
             tokenizer.load(content, str(file))  # raises UserError with the path
     return dict(zip(wanted, contents, strict=True))

@@ -21,7 +21,7 @@ from transformer.workdir import saved_config
             {"vocabulary.kind": "words"},
             "vocabulary.kind must be one of 'bpe', 'unigram', 'characters'",
         ),
-        ({"vocabulary.model": "a.model"}, "vocabulary.model=a.model is not a folder: expected"),
+        ({"vocabulary.model": "a.model"}, "vocabulary.model=a.model: a.model does not exist, exp"),
         ({"data.batch_tokens": 11}, "data.batch_tokens=11 is less than one row"),
         ({"evaluate.batch_tokens": 11}, "evaluate.batch_tokens=11 is less than one row"),
         ({"model.max_positions": 11}, "model.max_positions=11 learned positions are fewer"),
