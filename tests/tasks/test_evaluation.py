@@ -131,13 +131,6 @@ def test_the_nats_are_of_each_token_in_order(run, rows, blocks):
     assert sums["nats_per_token"] == pytest.approx(nats.sum(), rel=1e-5)
 
 
-def test_values_of_one_item_a_row_go_into_the_order_of_the_items():
-    items = np.array([3, 0, 4, 1, 2])  # as sorted by length
-    rows = [Rows(4, items[:2], np.arange(3)), Rows(8, items[2:], np.arange(4))]
-    sums = SplitSums(Batches(rows, 16, None, assemble), losses.outcome, what="", remedy="")
-    assert sums.by_item(10 * items).tolist() == [0, 10, 20, 30, 40]
-
-
 class Processes:
     """Several processes as threads: how many, which one this is, and an all-gather of arrays.
 

@@ -186,17 +186,3 @@ def concatenate_ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) - np.repeat(ends - counts - starts, counts)
-
-
-def check(max_length: int, row_length: int, batch_tokens: int, *, pack: bool) -> None:
-    """Raises UserError for values of `config.data` that contradict each other."""
-    if pack and max_length > row_length:
-        raise UserError(
-            f"config.data.max_length={max_length} does not fit into "
-            f"config.data.row_length={row_length}"
-        )
-    if batch_tokens < row_length:
-        raise UserError(
-            f"config.data.batch_tokens={batch_tokens} is less than one row, "
-            f"config.data.row_length={row_length}"
-        )

@@ -53,7 +53,7 @@ class SplitSums(NamedTuple):
     def score(self, params: Tree) -> tuple[dict[str, float], list[np.ndarray]]:
         """Returns the sums over all batches, and the arrays' values in the order of the rows.
 
-        Where a row is one item, `by_item` puts its values into the order of the split.
+        Rows are often in the order of their lengths, not in that of the split: see `Batches.items`.
         Collective: each process computes its share of the batches.
         """
         numbers, outcomes = processes.my_share(len(self.batches)), []
@@ -66,12 +66,6 @@ class SplitSums(NamedTuple):
         sums, values = zip(*processes.gather_shares(outcomes, len(self.batches)), strict=True)
         sums = jax.tree.map(lambda *x: sum(x), *sums)
         return sums, [np.concatenate(x) for x in zip(*values, strict=True)]
-
-    def by_item(self, values: np.ndarray) -> np.ndarray:
-        """Returns values of `score`, one a row and item, in the order of the items."""
-        # Rows are often in the order of their lengths, which argsort undoes: row 0 holds item 2,
-        # row 1 item 0, row 2 item 1, and the values of rows 1, 2, 0 are those of items 0, 1, 2.
-        return values[np.argsort(self.batches.items)]
 
     def batch(self, params: Tree, t: int) -> tuple[dict[str, float], list[list]]:
         """Returns the sums over batch t, and the arrays' values, without those of padding.

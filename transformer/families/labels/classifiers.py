@@ -92,8 +92,10 @@ def evaluation(
 
     def score(params: Tree) -> tuple[dict, dict]:
         sums, values = loss.score(params)
-        # Back into the order of the split, in which `dataset` has its lines.
-        targets, predictions, probabilities = map(loss.by_item, values)
+        # Back into the order of the split, in which `dataset` has its lines: if the rows hold the
+        # items 2 0 1, rows 1 2 0 are those of the items 0 1 2.
+        in_order = np.argsort(batches.items)
+        targets, predictions, probabilities = (x[in_order] for x in values)
         weight = sums.pop("weight")
         counts = confusion(targets, predictions, len(labels))
         scores = {
