@@ -6,7 +6,7 @@
 
 A key is set, and named in messages, as config.train.num_steps. Its type is that of the default. A
 rule is words, such as "at least 0 and below 1", or the tuple of the allowed values. All values are
-checked before a run starts (transformer/workdir/config_files.py), and --help shows the table.
+checked before a run starts (transformer/workdir/key_tables.py), and --help shows the table.
 """
 
 from ml_collections import ConfigDict

@@ -19,7 +19,7 @@ KEYS = {
     # Paper, equation 3: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
     # Any schedule of optax.schedules works too: its name here, its arguments as further keys.
     "optimizer.schedule.name": "inverse_square_root",
-    "optimizer.schedule.d_model": 512,
+    "optimizer.schedule.d_model": [512, "at least 1"],
     "optimizer.schedule.warmup_steps": [4000, "at least 1"],
     "optimizer.schedule.factor": [1.0, "above 0"],
     "train.num_steps": [100_000, "at least 1"],  # updates
@@ -35,8 +35,8 @@ KEYS = {
     # Steps between two checkpoints: the paper's ten minutes.
     "train.save_every": [1500, "at least 1"],
     "train.trackers": "",  # log to "wandb", "mlflow" or both too (docs/running.md)
-    # Steps in params/, the newest; at least evaluate.average_last. checkpoints/ holds two.
-    "train.keep": 5,
+    # Steps in params/, multiples of save_every and the newest; at least evaluate.average_last.
+    "train.keep": [5, "at least 1"],
     # Data-parallel; 'jit': one program over the mesh.
     "parallel.strategy": ["pmap", ("pmap", "jit")],
     # Devices along (data, fsdp, tensor); 0: all remaining ones. fsdp and tensor shard params and
@@ -44,8 +44,8 @@ KEYS = {
     "parallel.mesh": (0, 1, 1),
     # Several hosts. Only needed where JAX does not detect the cluster by itself.
     "parallel.coordinator": "",  # HOST:PORT of process 0
-    "parallel.num_processes": 0,
-    "parallel.process_id": 0,
+    "parallel.num_processes": [0, "at least 0"],
+    "parallel.process_id": [0, "at least 0"],
     # Steps between two validations; 0: only after the last step.
     "evaluate.every": [5000, "at least 0"],
     "evaluate.split": "test",  # scored after training and by --mode=evaluate

@@ -38,10 +38,14 @@ KEYS = {
     "data.fingerprint": "",  # hash of the training texts; filled in by the run
     "vocabulary.kind": ["bpe", ("bpe", "unigram", "characters")],  # SentencePiece has the first two
     "vocabulary.size": [8000, "at least 1 and at most 100000000"],
-    "vocabulary.character_coverage": 0.9995,  # rarer characters fall back to bytes
+    # Of the characters in the text; rarer ones fall back to bytes.
+    "vocabulary.character_coverage": [
+        0.9995,
+        "above 0 and at most 1",
+    ],
     # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
     "vocabulary.normalisation": ["nfc", ("nfc", "")],
-    "vocabulary.max_sentences": 1_000_000,  # texts to learn from; 0: all
+    "vocabulary.max_sentences": [1_000_000, "at least 0"],  # texts to learn from; 0: all
     # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
     "vocabulary.model": "",
     "vocabulary.fingerprint": "",  # hash of the pieces; filled in by the run

@@ -29,10 +29,14 @@ KEYS = {
     "vocabulary.kind": ["bpe", ("bpe", "unigram", "characters")],
     # Pieces; of 'characters' only --mode=plan reads it.
     "vocabulary.size": [8000, "at least 1 and at most 100000000"],
-    "vocabulary.character_coverage": 1.0,  # rarer characters fall back to bytes
+    # Of the characters in the text; rarer ones fall back to bytes.
+    "vocabulary.character_coverage": [
+        1.0,
+        "above 0 and at most 1",
+    ],
     # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
     "vocabulary.normalisation": ["nfc", ("nfc", "")],
-    "vocabulary.max_sentences": 1_000_000,  # lines to learn pieces from; 0: all
+    "vocabulary.max_sentences": [1_000_000, "at least 0"],  # lines to learn pieces from; 0: all
     # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
     "vocabulary.model": "",
     "vocabulary.fingerprint": "",  # hash of the vocabulary; filled in by the run

@@ -34,10 +34,14 @@ KEYS = {
     # Of SentencePiece; 'table': an imported one.
     "vocabulary.kind": ["bpe", ("bpe", "unigram", "table")],
     "vocabulary.size": [37_000, "at least 1 and at most 100000000"],
-    "vocabulary.character_coverage": 0.9995,  # rarer characters fall back to bytes
+    # Of the characters in the text; rarer ones fall back to bytes.
+    "vocabulary.character_coverage": [
+        0.9995,
+        "above 0 and at most 1",
+    ],
     # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
     "vocabulary.normalisation": ["nfc", ("nfc", "")],
-    "vocabulary.max_sentences": 4_000_000,  # sentences to learn from; 0: all
+    "vocabulary.max_sentences": [4_000_000, "at least 0"],  # sentences to learn from; 0: all
     # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file, or
     # SOURCE,TARGET.
     "vocabulary.model": "",

@@ -204,7 +204,7 @@ def set_key(config: ConfigDict, key: str, argument: str) -> None:
             sys_argv=[argument],
         )
         parsed(["", argument])
-    except (flags.Error, ValueError) as error:
+    except (flags.Error, ValueError, KeyError, TypeError) as error:
         kind = key_tables.kind_of(values.get(key, 0.0))
         raise UserError(f"{argument}: config.{key} must be {kind}") from error
 

@@ -37,7 +37,7 @@ from transformer.tasks.task import (
 
 Tree = dict
 
-# Keys that may change when a run is resumed, besides those of workdir.FREE.
+# Keys that may change when a run is resumed, besides those of saved_config.FREE.
 FREE = ("decode.", "translate.")
 SCORE = {"best_by": "bleu", "best_is": "highest", "unit": "token"}
 identity = vocabularies.identity

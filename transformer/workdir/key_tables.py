@@ -32,7 +32,8 @@ def of_task(config: ConfigDict) -> tuple[ConfigDict, dict]:
     They are without the keys of the default architecture, optimizer or schedule where the config
     names another one. UserError if the config names no task.
     """
-    if (task := config.get("task")) not in registry.TASKS:
+    task = config.get("task")
+    if not isinstance(task, str) or task not in registry.TASKS:
         raise UserError(
             f"config.task must be one of {', '.join(registry.TASKS)}, found {task!r} (start your "
             "config from one of those in configs/, as in config = translation.get_config())"
@@ -40,11 +41,14 @@ def of_task(config: ConfigDict) -> tuple[ConfigDict, dict]:
     defaults, table = config_files.load(str(config_files.CONFIGS / f"{task}.py"))
     values, default_values = flatten(config), flatten(defaults)
     for choice in CHOICES:
-        chosen = values.get(choice, default_values.get(choice))
-        if chosen != default_values.get(choice):
+        default = default_values.get(choice, "")
+        chosen = values.get(choice, default)
+        check_type(choice, chosen, default)
+        if chosen != default:
             choose(defaults, choice, chosen)
-            if choice == "architecture":  # its rules are not those of another one
-                table = {key: x for key, x in table.items() if not key.startswith("model.")}
+            if choice == "architecture":  # another one has other rules, but a key has one type
+                model = {key: default_of(x) for key, x in table.items() if key.startswith("model.")}
+                table = table | model
     return defaults, table
 
 
@@ -108,6 +112,8 @@ def check_values(values: dict[str, object], table: dict) -> None:
             raise UserError(f"config.{key} must be a finite number in float32, found {value}")
         if key in table and isinstance(table[key], list):
             check_value(key, value, rule=table[key][1])
+        if not isinstance(value, tuple(KINDS)):
+            raise UserError(f"config.{key} must be a number, a string or a tuple, found {value!r}")
         if isinstance(value, int) and not abs(value) < 2**31:
             raise UserError(f"config.{key} must be below 2^31, found {value}")
 

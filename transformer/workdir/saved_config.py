@@ -3,10 +3,12 @@
 A workdir may be another user's, or of another version of this code.
 """
 
+import contextlib
 import importlib.metadata
 import json
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from ml_collections import ConfigDict
@@ -128,7 +130,8 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
     are logged.
     """
     saved_config, file = read_config(workdir), workdir / "config.json"
-    defaults, table = key_tables.of_task(saved_config)
+    with _naming(file):
+        defaults, table = key_tables.of_task(saved_config)
     config, today = defaults.copy_and_resolve_references(), flatten(defaults)
     flat, never_taken = flatten(saved_config), (*MACHINE, "versions.")
     saved = {key: x for key, x in flat.items() if not key.startswith(never_taken)}
@@ -144,12 +147,21 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
     if notes:
         logging.info("%s is from another version of this code: %s", file, "; ".join(notes))
     known = {key: x for key, x in saved.items() if key not in unknown}
-    key_tables.check_values(known, table)
-    try:
+    with _naming(file):
+        for key in saved.keys() & {key.rpartition(".")[0] for key in today}:
+            raise UserError(f"config.{key} must be a group of keys, found {saved[key]!r}")
+        key_tables.check_values(known, table)
         config.update_from_flattened_dict(known)
-    except (KeyError, TypeError) as error:
-        raise UserError(f"damaged: {file} is not a config ({error})") from error
     return config
+
+
+@contextlib.contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Raises an error of its `with` block as a UserError that names the damaged file."""
+    try:
+        yield
+    except (UserError, KeyError, TypeError) as error:
+        raise UserError(f"damaged: {file}: {error}") from error
 
 
 def check_same_run(
