@@ -14,8 +14,8 @@ from ml_collections import ConfigDict
 
 from transformer.training import loop
 from transformer.training import state as states
+from transformer.training.loop import is_out_of_patience
 from transformer.training.state import TrainState
-from transformer.workdir.early_stopping import is_out_of_patience
 
 
 class Killed(BaseException):

@@ -20,7 +20,6 @@ from transformer.checkpoints.store import LATEST, OPT_STATE, PARAMS, PLACES, Che
 from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.runtime import paths
-from transformer.workdir.early_stopping import signed
 
 Tree = Any
 
@@ -107,8 +106,8 @@ class Checkpoints:
         """
         self.finish()  # a run killed with a best, but without a checkpoint, could not be resumed
         compared = [best for best in self._best.steps() if best not in self._not_compared]
-        scores = [signed(self._best.about(best, "score"), self._best_is) for best in compared]
-        if signed(score, self._best_is) <= max(scores, default=-math.inf):  # -inf: NaN's
+        scores = [store.signed(self._best.about(best, "score"), self._best_is) for best in compared]
+        if store.signed(score, self._best_is) <= max(scores, default=-math.inf):  # -inf: NaN's
             return False
         self._best.save(step, {PARAMS: params})
         about = {"step": step, "identity": self._identity, "score": score, "best_is": self._best_is}

@@ -8,6 +8,7 @@ mismatch here.
 Methods are collective unless their docstring says otherwise.
 """
 
+import math
 import re
 import shutil
 from collections.abc import Iterable
@@ -176,6 +177,16 @@ def _write_checksums(place: Path, about: dict) -> None:
     """Completes a step: its files reach the disk, then its checksums and the record about it."""
     paths.sync(place)
     paths.write_file(place / checksums.NAME, checksums.checksums_of(place, about))
+
+
+def signed(score: float, best_is: str) -> float:
+    """Returns the score such that higher is better: negated if `best_is` is 'lowest'.
+
+    NaN, which is never the best, gives -inf.
+    """
+    if math.isnan(score):
+        return -math.inf
+    return -score if best_is == "lowest" else score
 
 
 def check_path(folder: Path) -> None:

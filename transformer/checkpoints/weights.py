@@ -9,9 +9,8 @@ import jax
 import numpy as np
 
 from transformer.checkpoints import store
-from transformer.checkpoints.store import CheckpointStore
+from transformer.checkpoints.store import CheckpointStore, signed
 from transformer.errors import UserError
-from transformer.workdir.early_stopping import signed
 
 Tree = Any
 

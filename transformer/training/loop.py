@@ -17,6 +17,7 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import init_from
 from transformer.checkpoints.manager import Checkpoints
+from transformer.checkpoints.store import signed
 from transformer.data.batches import Batches, prefetch
 from transformer.distributed import processes
 from transformer.distributed.layout import Layout, gather_params, to_save
@@ -34,7 +35,6 @@ from transformer.training.state import TrainState, restore_or_init, save
 from transformer.training.update import make_step
 from transformer.workdir import log as logs
 from transformer.workdir import trackers
-from transformer.workdir.early_stopping import is_out_of_patience
 from transformer.workdir.log import OnLog
 from transformer.workdir.saved_config import write_config
 
@@ -75,6 +75,19 @@ class Due(NamedTuple):
             lines, self.patience, self.best_by, self.best_is
         )
         return step >= self.num_steps or stops_early
+
+
+def is_out_of_patience(lines: list[dict], patience: int, best_by: str, best_is: str) -> bool:
+    """Returns whether early stopping is due: no new best score in the last `patience` validations.
+
+    `lines` are a log's, `best_by` names the score. With patience 0 early stopping is off. Example:
+    patience 2, 'highest', scores 3 5 4 5: stop, because equalling the best is no improvement.
+    """
+    validations = (x.get(best_by) for x in lines if x["kind"] == "validation")
+    scores = [signed(x, best_is) for x in validations if isinstance(x, int | float)]
+    # Compares the last `patience` scores with all before them: as patience < len(scores), there is
+    # at least one before them.
+    return 0 < patience < len(scores) and max(scores[-patience:]) <= max(scores[:-patience])
 
 
 def run(

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from transformer.workdir.early_stopping import is_out_of_patience, signed
+from transformer.checkpoints.store import signed
+from transformer.training.loop import is_out_of_patience
 
 
 def validations(*scores):
