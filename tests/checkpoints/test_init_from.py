@@ -8,8 +8,8 @@ import pytest
 from helpers import tiny
 from helpers.checkpoints import flip_a_bit, one_line
 
-from transformer.checkpoints import init_from, manager
-from transformer.checkpoints.param_paths import flatten, unflatten
+from transformer.checkpoints import manager, weights
+from transformer.checkpoints.weights import flatten, unflatten
 from transformer.distributed import layout
 from transformer.distributed.layout import state_shardings
 from transformer.errors import UserError
@@ -42,7 +42,7 @@ def load(folder, new=None, skip="", identity=IDENTITY, run_layout=None):
     shapes = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), params(9) if new is None else new
     )
-    return init_from.load(str(folder), skip, identity, run_layout or place(), shapes)
+    return weights.load_init_from(str(folder), skip, identity, run_layout or place(), shapes)
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +126,8 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 
 
 def test_a_folder_without_a_best_checkpoint_is_refused_early(tmp_path, saved):
-    init_from.check(str(saved))
+    weights.check_init_from(str(saved))
     for folder in (tmp_path, tmp_path / "nowhere"):
         said = rf"config\.train\.init_from={folder}: {folder}/best holds no complete"
         with pytest.raises(UserError, match=said):
-            init_from.check(str(folder))
+            weights.check_init_from(str(folder))

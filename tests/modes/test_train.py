@@ -10,7 +10,7 @@ import pytest
 from helpers import tiny
 from helpers.runs import newest, without_times
 
-from transformer.checkpoints import param_paths
+from transformer.checkpoints import weights
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
 from transformer.tasks import saved_model, translation, vocabularies
@@ -208,7 +208,7 @@ def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
     config.update_from_flattened_dict({**changes, **machine, **steps})
     train.train(config, tuned)
     before, after = (
-        param_paths.flatten(saved_model.load(saved_config.read_config(folder), folder).params)
+        weights.flatten(saved_model.load(saved_config.read_config(folder), folder).params)
         for folder in (run, tuned)
     )
     same = {path for path in before if np.array_equal(before[path], after[path])}

@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from transformer.checkpoints.param_paths import flatten, unflatten
+from transformer.checkpoints.weights import flatten, unflatten
 from transformer.errors import UserError
 from transformer.training.optimizer import (
     check,

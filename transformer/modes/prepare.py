@@ -6,7 +6,7 @@ from types import ModuleType
 
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import init_from, manager, store
+from transformer.checkpoints import manager, store, weights
 from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.runtime import lock
@@ -68,7 +68,7 @@ def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -
             free = (*saved_config.FREE, *task_module.FREE)
             saved_config.check_same_run(config, saved, folder, free)
         if config.train.init_from and not resumed:
-            init_from.check(config.train.init_from)
+            weights.check_init_from(config.train.init_from)
         config = task_module.prepare(config, folder, saved)
         if not resumed:  # a resumed run writes it once its checkpoint is restored
             saved_config.write_config(config, folder)

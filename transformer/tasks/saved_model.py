@@ -75,7 +75,7 @@ def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
                     f"{hint if kind == 'vocabulary' else ''}"
                 )
         kind = config.evaluate.weights
-        saved = folder / weights.folder_name(kind)
+        saved = folder / weights.FOLDERS[kind]
         if not store.steps(saved):
             raise UserError(
                 f"config.evaluate.ensemble: {saved} holds no complete checkpoint, which "

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import init_from
+from transformer.checkpoints import weights
 from transformer.checkpoints.manager import Checkpoints
 from transformer.checkpoints.store import signed
 from transformer.data.batches import Batches, prefetch
@@ -178,7 +178,7 @@ def start(
     load_params = None
     if config.train.init_from:
         where = config.train.init_from, config.train.init_skip
-        load_params = functools.partial(init_from.load, *where, task.identity, layout)
+        load_params = functools.partial(weights.load_init_from, *where, task.identity, layout)
     state = restore_or_init(
         task.init, optimizer, config.train.seed, checkpoints, layout, load_params
     )

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 import optax.contrib
 
-from transformer.checkpoints import param_paths
+from transformer.checkpoints.weights import flatten, is_below, prefixes, unflatten
 from transformer.errors import UserError, check_value, did_you_mean
 
 Tree = Any
@@ -89,7 +89,7 @@ def make_optimizer(
         return optimizer
     # Not optax.masked, which passes a frozen parameter's gradient on as its update.
     parts = {"trained": optimizer, "frozen": optax.set_to_zero()}
-    return optax.multi_transform(parts, functools.partial(_parts, param_paths.prefixes(frozen)))
+    return optax.multi_transform(parts, functools.partial(_parts, prefixes(frozen)))
 
 
 def _optimizers() -> dict[str, Callable]:
@@ -125,18 +125,14 @@ def hidden_matrices(params: Tree) -> Tree:
 
 def stop_gradients(params: Tree, frozen: str) -> Tree:
     """Stops gradients of the params below the prefixes in `frozen`, and returns all params."""
-    prefixes = param_paths.prefixes(frozen)
-    return param_paths.unflatten(
-        {
-            path: jax.lax.stop_gradient(x) if param_paths.is_below(path, prefixes) else x
-            for path, x in param_paths.flatten(params).items()
-        }
-    )
+    named = prefixes(frozen)
+    stop = lambda path, x: jax.lax.stop_gradient(x) if is_below(path, named) else x
+    return unflatten({path: stop(path, x) for path, x in flatten(params).items()})
 
 
 def _parts(frozen: list[str], params: Tree) -> Tree:
     """Labels each parameter 'frozen' or 'trained'; UserError if a prefix or the rest is empty."""
-    is_below, flat = param_paths.is_below, param_paths.flatten(params)
+    flat = flatten(params)
     for prefix in frozen:
         if not any(is_below(path, [prefix]) for path in flat):
             raise UserError(
@@ -146,7 +142,7 @@ def _parts(frozen: list[str], params: Tree) -> Tree:
     parts = {path: "frozen" if is_below(path, frozen) else "trained" for path in flat}
     if "trained" not in parts.values():
         raise UserError(f"config.optimizer.frozen={','.join(frozen)} leaves nothing to train")
-    return param_paths.unflatten(parts)
+    return unflatten(parts)
 
 
 def _bound(

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 
 from transformer.checkpoints.manager import Checkpoints
-from transformer.checkpoints.param_paths import flatten, unflatten
+from transformer.checkpoints.weights import flatten, unflatten
 from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
 
 Tree = Any

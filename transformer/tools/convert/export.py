@@ -9,7 +9,7 @@ import flax.linen as nn
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import param_paths
+from transformer.checkpoints import weights
 from transformer.errors import UserError, quantity
 from transformer.runtime import checksums, drafts
 from transformer.tasks import saved_model, vocabularies
@@ -25,7 +25,7 @@ def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     folder, source = folders
     check(config, folder)
     run = saved_model.load(config, source)
-    flat = param_paths.flatten(run.params)
+    flat = weights.flatten(run.params)
     params = {path: np.asarray(array, np.float32) for path, array in flat.items()}
     with drafts.new_folder(folder) as written:
         write(written, config, source, run.model, params)

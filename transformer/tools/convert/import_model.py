@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import param_paths, store
+from transformer.checkpoints import store, weights
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError, quantity
 from transformer.runtime import checksums, drafts, json_files
@@ -79,7 +79,7 @@ def shapes_of(config: ConfigDict, sizes: dict[str, int]) -> dict[str, tuple[int,
     """Returns {path: shape} of the params of a config's model."""
     task = load_task(config.task)
     params = abstract_params(task.model(config, sizes), task.example(config, 1))
-    return {path: x.shape for path, x in param_paths.flatten(params).items()}
+    return {path: x.shape for path, x in weights.flatten(params).items()}
 
 
 def check_same(folder: Path) -> None:
@@ -135,7 +135,7 @@ def save(folder: Path, params: dict[str, np.ndarray], config: ConfigDict) -> Non
     """Writes config.json, and the params as the best checkpoint of a workdir."""
     saved_config.write_config(config, folder)
     store.check_path(folder)
-    tree = jax.tree.map(jax.numpy.asarray, param_paths.unflatten(params))
+    tree = jax.tree.map(jax.numpy.asarray, weights.unflatten(params))
     with contextlib.closing(CheckpointStore(folder / BEST)) as best:
         best.save(IMPORTED, {PARAMS: tree})
         # No validation has scored these params: 0.0 is a placeholder, the only score in best/.

@@ -32,7 +32,7 @@ def load(run: Run) -> Inside | None:
     config = run.config
     if config.evaluate.ensemble:
         raise UserError("--mode=report needs a single model: leave config.evaluate.ensemble empty")
-    if not store.steps(run.workdir / weights.folder_name(config.evaluate.weights)):
+    if not store.steps(run.workdir / weights.FOLDERS[config.evaluate.weights]):
         return None
     loaded = saved_model.load(config, run.workdir)
     # Lists of lines, one per column, become items: [a b], [x y] -> {input: a, output: x}, ...
@@ -49,7 +49,7 @@ def missing(run: Run) -> Section:
     """Returns the section that replaces these sections for a run without a checkpoint."""
     selected = run.config.evaluate.weights
     about = (
-        f"{run.workdir / weights.folder_name(selected)} has no complete checkpoint to look into "
+        f"{run.workdir / weights.FOLDERS[selected]} has no complete checkpoint to look into "
         f"(config.evaluate.weights={selected!r} names the folder)."
     )
     return Section("Inside the model", [about])
