@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -36,7 +36,7 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
     an unknown name, or an unknown or missing argument.
     """
     if name == "inverse_square_root":
-        return _bound(inverse_square_root, "config.optimizer.schedule", arguments, later="step")
+        return _bound(inverse_square_root, "config.optimizer.schedule", arguments, later=["step"])
     make = getattr(optax.schedules, name, None)
     if not callable(make):
         raise UserError(
@@ -80,7 +80,9 @@ def make_optimizer(
         )
     if name == "muon":
         arguments = {"muon_weight_dimension_numbers": hidden_matrices, **arguments}
-    make = _bound(optimizers[name], "config.optimizer.arguments", arguments, later="learning_rate")
+    make = _bound(
+        optimizers[name], "config.optimizer.arguments", arguments, later=["learning_rate"]
+    )
     # Optax counts the updates before this one: update 1 has count 0.
     optimizer = make(learning_rate=lambda count: schedule(count + 1))
     if clip_norm:
@@ -146,24 +148,18 @@ def _parts(frozen: list[str], params: Tree) -> Tree:
 
 
 def _bound(
-    function: Callable, where: str, arguments: Mapping[str, float], later: str = ""
+    function: Callable, where: str, arguments: Mapping[str, float], later: Sequence[str] = ()
 ) -> Callable:
-    """Binds keyword arguments to a function, all but `later`, which is given at the call.
+    """Binds keyword arguments to a function, all but `later`, which are given at the call.
 
     UserError for an unknown or a missing argument.
     """
-    known = dict(inspect.signature(function).parameters)
-    known.pop(later, None)
-    for key in arguments:
-        if key not in known:
-            raise UserError(
-                f"{where}.{key}: {function.__name__} has no such argument; it has "
-                f"{', '.join(known)}"
-            )
-    for key, parameter in known.items():
-        named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if named and parameter.default is parameter.empty and key not in arguments:
-            raise UserError(f"{where}.{key}: {function.__name__} needs this argument")
+    signature = inspect.signature(function)
+    try:
+        signature.bind(**dict.fromkeys(later), **arguments)
+    except TypeError as error:
+        known = ", ".join(name for name in signature.parameters if name not in later)
+        raise UserError(f"{where}: {error}; {function.__name__} has {known}") from error
     return functools.partial(function, **arguments)
 
 
