@@ -55,7 +55,7 @@ def logged():
 
     def run(lag, every=1, weight=lambda step: 6, **more):
         lines.clear()
-        with meters.Meters(task, log, step=0, num_steps=9, every=every, newest=None) as adding:
+        with meters.Meters(task, log, step=0, num_steps=9, every=every) as adding:
             for step in range(1, 6):
                 weights = {"loss": jnp.float32(12), "weight": jnp.float32(weight(step))}
                 sums = {**weights, "skipped": 0, **more}
@@ -111,11 +111,9 @@ def test_rates_are_of_all_steps_since_the_last_line(logged, monkeypatch):
     assert values["mfu"] == pytest.approx(7 / values["step_seconds"])
 
 
-def test_a_task_that_does_not_count_positions_has_no_padding(logged, caplog):
+def test_a_task_that_does_not_count_positions_has_no_padding(logged):
     """Its weight may be of anything, such as images."""
-    caplog.set_level("INFO")
     assert "padding" not in logged(lag=0)[5]
-    assert "padding" not in caplog.text
 
 
 def test_mfu_is_the_seconds_at_the_peak_over_those_taken(logged, monkeypatch):
@@ -148,7 +146,7 @@ def test_waiting_is_the_time_without_a_batch_on_an_idle_device_and_pauses_are_no
     log = types.SimpleNamespace(write=lambda kind, step, values: lines.append(values))
     task = types.SimpleNamespace(model=None, unit="token", summarise=lambda means: {})
     facts = {"weight": 10, "skipped": 0, "gradient_norm": 1.0, "learning_rate": 0.1, "finite": True}
-    with meters.Meters(task, log, step=0, num_steps=9, every=4, newest=None) as adding:
+    with meters.Meters(task, log, step=0, num_steps=9, every=4) as adding:
         for step, is_computed in enumerate([True, False, False, True], start=1):
             with adding.waiting_for_data():
                 clock[0] += 1
@@ -176,7 +174,7 @@ def add_step(clock):
 
     def add():
         steps = {"step": 99_990, "num_steps": 100_000, "every": 1}
-        with meters.Meters(task, log, **steps, newest=None) as adding:
+        with meters.Meters(task, log, **steps) as adding:
             clock[0] += 0.5
             adding.add(99_991, facts, shape=(4, 2), lag=0)
 
@@ -189,21 +187,11 @@ def test_training_is_shown_in_80_columns(open_terminal, caplog, add_step):
     add_step()
     [line] = [record.getMessage() for record in caplog.records]
     assert len("06:51:20 ") + len(line) < 80
-    assert line == "step 99991/100000: loss 3.709, accuracy 0.3, tokens per second 2,000"
+    assert line == "step 99991/100000: loss 3.709, tokens per second 2,000, 4 s left"
     bar = shown().rstrip().rpartition("\r")[2]
     assert len(bar) < 80
     end = re.escape("| 99991/100000 [00:00<00:04,  2.00step/s]")
     assert re.fullmatch(r"train: 100%\|█{20,}." + end, bar)
-
-
-def test_a_step_is_one_line_of_a_log(caplog, add_step):
-    caplog.set_level(logging.INFO)
-    add_step()
-    assert caplog.records[0].getMessage() == (
-        "step 99991/100000: loss 3.709, accuracy 0.3, nats per token 3.5, gradient norm 0.5, "
-        "learning rate 0.001, skipped 0, padding 0.05, tokens per second 2,000, step seconds 0.5, "
-        "waiting 0, 4 s left"
-    )
 
 
 def test_a_terminal_that_is_gone_does_not_end_training(open_terminal, add_step):
@@ -222,7 +210,7 @@ def sums(loss, skipped=0, gradient_norm=1.0, finite=None):
 
 
 def test_ten_skipped_updates_in_a_row_end_the_run(caplog):
-    watching = meters.Anomalies(lambda: 1500)
+    watching = meters.Anomalies()
     for t in range(1, 40):  # nine non-finite in a row, then a finite one, and so on
         assert watching.check(t, sums(np.nan if t % 10 else 2.0, skipped=t)) == (t % 10 == 0)
     cause = "loss nan, gradient norm 1.0, learning rate 0.001"
@@ -230,25 +218,23 @@ def test_ten_skipped_updates_in_a_row_end_the_run(caplog):
     watching.check(40, sums(2.0))
     for t in range(41, 50):
         assert not watching.check(t, sums(2.0, gradient_norm=np.inf))
-    words = (
-        r"\Astep 50: 10 non-finite .*loss 2.0, gradient norm inf, .* is of step 1500\. To set .*\Z"
-    )
+    words = r"\Astep 50: 10 non-finite .*loss 2.0, gradient norm inf, .* resumes from .*\Z"
     with pytest.raises(FloatingPointError, match=words):
         watching.check(50, sums(2.0, gradient_norm=np.inf))
 
 
 def test_a_batch_without_tokens_has_no_numbers():
-    assert not meters.Anomalies(lambda: None).check(1, {**sums(np.nan), "weight": 0.0})
+    assert not meters.Anomalies().check(1, {**sums(np.nan), "weight": 0.0})
 
 
 def test_an_infinite_learning_rate_is_named(caplog):
     infinite = {**sums(2.0, skipped=1, finite=False), "learning_rate": np.inf}
-    assert not meters.Anomalies(lambda: None).check(1, infinite)
+    assert not meters.Anomalies().check(1, infinite)
     assert "skipped (loss 2.0, gradient norm 1.0, learning rate inf)" in caplog.text
 
 
 def test_jumps_of_the_loss_are_said_and_nothing_else(caplog):
-    watching = meters.Anomalies(lambda: None)
+    watching = meters.Anomalies()
     random = np.random.default_rng(0)
     with caplog.at_level(logging.WARNING):
         for t in range(1, 400):

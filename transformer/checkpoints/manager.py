@@ -157,10 +157,6 @@ class Checkpoints:
                 paths.remove(aside)
                 place.rename(aside)
 
-    def newest(self) -> int | None:
-        """Returns the newest complete step, None if there is none."""
-        return max(self._latest.steps(), default=None)
-
     def close(self) -> None:
         """Waits for the save in progress, whose error it raises, and closes the folders."""
         self.finish()

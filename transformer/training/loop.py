@@ -118,8 +118,7 @@ def run(
         log.started(step, facts)
     stopping = False
     any_process = make_any_process(layout)  # (bool) -> whether it is true in any process
-    newest, log_every = checkpoints.newest, config.train.log_every
-    meters = Meters(task, log, step=step, num_steps=num_steps, every=log_every, newest=newest)
+    meters = Meters(task, log, step=step, num_steps=num_steps, every=config.train.log_every)
     prefetched = prefetch(load, range(step, num_steps))  # batches, loaded by a thread
     with stops() as signalled, meters, contextlib.closing(prefetched):
         while not stopping:

@@ -6,7 +6,7 @@ import logging
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import flax.linen as nn
@@ -14,7 +14,6 @@ import jax
 import tqdm
 
 from transformer.distributed.layout import Layout, bytes_per_device
-from transformer.errors import quantity
 from transformer.runtime import progress
 from transformer.runtime.devices import hardware
 from transformer.tasks.task import Task
@@ -31,23 +30,10 @@ class Meters:
     device always has a next step queued, and the host never blocks on the newest one.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        log: Log,
-        *,
-        step: int,
-        num_steps: int,
-        every: int,
-        newest: Callable[[], int | None],
-    ):
-        """Logs every `every` steps from `step` to `num_steps`.
-
-        `newest()` returns the newest saved step, quoted in the error when every update is
-        non-finite.
-        """
+    def __init__(self, task: Task, log: Log, *, step: int, num_steps: int, every: int):
+        """Logs every `every` steps from `step` to `num_steps`."""
         self._task, self._log, self._num_steps, self._every = task, log, num_steps, every
-        self._anomalies = Anomalies(newest)
+        self._anomalies = Anomalies()
         self._late = collections.deque()  # queue of (step, metrics), perhaps not computed yet
         self._bar = tqdm.tqdm(
             desc="train",
@@ -135,25 +121,18 @@ class Meters:
         values |= rates
         values["seconds_left"] = rates["step_seconds"] * (self._num_steps - step)
         self._log.write("train", step, {**means, **values})
-        self._show(step, means, values)
-
-    def _show(self, step: int, means: dict[str, float], values: dict[str, float]) -> None:
-        """Logs a step's line for people: on a terminal a short one, which stands above the bar."""
-        shown = {**means, **values}
-        left = progress.duration(shown.pop("seconds_left"))
-        if self._bar.disable:
-            words = f"{_in_words(shown)}, {left} left"
-        else:
-            names = *[*means][:2], f"{self._task.unit}s_per_second"
-            words = _in_words({name: shown[name] for name in names})
-        logging.info("step %d/%d: %s", step, self._num_steps, words)
+        # For people: a line of less than 80 columns.
+        rate = f"{self._task.unit}s_per_second"
+        words = in_words({"loss": means["loss"], rate: rates[rate]})
+        left = progress.duration(values["seconds_left"])
+        logging.info("step %d/%d: %s, %s left", step, self._num_steps, words, left)
 
     def validation(self, step: int, scores: dict, is_best: bool) -> None:
         """Logs the scores of a validation; the line in the log marks the validation as done."""
         self._log.write("validation", step, scores)
         numbers = {name: value for name, value in scores.items() if not isinstance(value, str)}
         best_by = self._task.best_by
-        words = _in_words({best_by: numbers[best_by], **numbers})
+        words = in_words({best_by: numbers[best_by], **numbers})
         best = f" (best {best_by} so far)" if is_best else ""
         samples = f"\n\n{scores['samples']}" if scores.get("samples") else ""
         logging.info("step %d: validation %s%s%s", step, words, best, samples)
@@ -166,10 +145,11 @@ NO_SUMS = (
 )
 
 
-def _in_words(values: dict[str, float]) -> str:
-    """Returns 'nats per token 3.709, tokens per second 12,300' of such values by name."""
+def in_words(values: dict) -> str:
+    """Returns 'loss 3.709, tokens per second 12,300' of such values by name."""
     digits = lambda x: f"{x:.4g}" if x < 1000 else f"{x:,.0f}"
-    return ", ".join(f"{name.replace('_', ' ')} {digits(x)}" for name, x in values.items())
+    text = lambda x: digits(x) if isinstance(x, int | float) else str(x)
+    return ", ".join(f"{name.replace('_', ' ')} {text(x)}" for name, x in values.items())
 
 
 class Anomalies:
@@ -178,9 +158,8 @@ class Anomalies:
     MAX_SKIPPED = 10  # consecutive skipped updates that end the run
     WINDOW = 50  # latest losses, from whose median a jump is measured
 
-    def __init__(self, newest: Callable[[], int | None]):
-        """Takes `newest()`, which returns the step of the newest checkpoint, or None."""
-        self._newest = newest
+    def __init__(self):
+        """Begins with no loss."""
         self._consecutive = 0
         # Window of finite losses: the oldest falls out as a new one comes.
         self._losses = collections.deque(maxlen=self.WINDOW)
@@ -204,13 +183,11 @@ class Anomalies:
         message = "step %d: non-finite update skipped (%s); %d skipped in total"
         logging.warning(message, step, cause, metrics["skipped"])
         if self._consecutive == self.MAX_SKIPPED:
-            saved = self._newest()
-            newest = "there is none yet" if saved is None else f"the newest one is of step {saved}"
             raise FloatingPointError(
                 f"step {step}: {self.MAX_SKIPPED} non-finite updates in a row ({cause}). Lower "
-                "the learning rate (config.optimizer.schedule) and resume from a checkpoint: "
-                f"{newest}. To set config.optimizer.clip_norm or other arguments give another "
-                "--workdir, because a checkpoint only fits its own optimizer"
+                "the learning rate (config.optimizer.schedule), and the same command resumes from "
+                "the newest checkpoint. To set config.optimizer.clip_norm or other arguments give "
+                "another --workdir, because a checkpoint only fits its own optimizer"
             )
         return False
 
@@ -238,13 +215,7 @@ def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, Any]:
         "mesh": tuple(layout.mesh.shape.values()),
         "data": task.about,
     }
-    size = f"{quantity(facts['parameters'], 'parameter')} in {facts['dtype']}"
-    processes = quantity(facts["processes"], "process", "processes")
-    devices = f"{quantity(facts['devices'], 'device')} ({facts['device']})"
-    message = "%s, %.1f MB of state per device; %s, %s, %s, (data, fsdp, tensor) = %s"
-    megabytes = facts["bytes_per_device"] / 1e6
-    logging.info(message, size, megabytes, processes, devices, facts["strategy"], facts["mesh"])
-    logging.info("%s", task.about)
+    logging.info("%s", in_words(facts))
     return facts
 
 
