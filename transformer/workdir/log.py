@@ -44,7 +44,7 @@ class Log:
         """Opens the log of a run that is at `step`; `on_log` gets each new line. Collective."""
         self._trackers, self._on_log = list(tracked), on_log
         self._path = workdir / METRICS
-        lines = [x for x in read(workdir) if x["step"] <= step and x["kind"] in KINDS]
+        lines = [x for x in read(workdir) if x["step"] <= step and x.get("kind") in KINDS]
         # Without a shared disk, only process 0 has a log to read.
         self.lines = processes.all_gather(lines)[0]
         self._step = step
@@ -136,8 +136,8 @@ class Log:
 def read(workdir: Path, name: str = METRICS) -> list[dict]:
     """Returns the lines of WORKDIR/metrics.jsonl, or of another log; [] if there is none.
 
-    A last line without a newline, cut off in writing, is ignored; other lines that are not as they
-    were written are skipped with a warning.
+    A last line without a newline, cut off in writing, is ignored; other lines that are no objects
+    with a step are skipped with a warning.
     """
     path = workdir / name
     if not path.exists():
@@ -151,7 +151,7 @@ def read(workdir: Path, name: str = METRICS) -> list[dict]:
             values = json_files.loads(text)
         except (ValueError, RecursionError):  # a power failure may leave any bytes
             values = None
-        if is_line(values, name):
+        if isinstance(values, dict) and type(values.get("step")) is int:
             lines.append(values)
         else:
             skipped.append(number)
@@ -159,55 +159,6 @@ def read(workdir: Path, name: str = METRICS) -> list[dict]:
         what = quantity(len(skipped), "line")
         logging.warning("%s: %s skipped, from line %d on: not log lines", path, what, skipped[0])
     return lines
-
-
-def is_line(values: object, name: str) -> bool:
-    """Returns whether a value is a line of the log `name`, by its keys and their types.
-
-    A log may have been written by anybody. Keys that the line need not have are checked if present.
-    """
-    needed, optional = FORMS[name]
-    types = needed | optional
-    return (
-        isinstance(values, dict)
-        and values.keys() >= needed.keys()
-        and all(_has_type(value, types[key]) for key, value in values.items() if key in types)
-    )
-
-
-def _has_type(value: object, kind: type | list[type]) -> bool:
-    """Returns whether a value is of a type in FORMS."""
-    if isinstance(kind, list):
-        return isinstance(value, list) and all(_has_type(x, kind[0]) for x in value)
-    if kind is float:
-        # Seconds: refuses negative ones, NaN, and more than 31 years.
-        return type(value) in (int, float) and 0 <= value < 1e9
-    return type(value) is kind  # not isinstance: True is no int here
-
-
-# {log: what a line has, and what it may have}; `float` stands for seconds, [int] for a list. Other
-# keys of metrics.jsonl, the scores of any task, are numbers or texts: who reads them looks.
-FORMS = {
-    METRICS: ({"step": int, "kind": str}, {"skipped": int, "samples": str, "step_seconds": float}),
-    STARTS: (
-        {
-            **dict.fromkeys(("step", "parameters", "processes", "devices"), int),
-            **dict.fromkeys(("time", "device", "strategy", "data"), str),
-        },
-        {},
-    ),
-    RESULTS: (
-        {"step": int, "set": str},
-        {
-            **dict.fromkeys(("sentences", "texts", "images", "tokens"), int),
-            **dict.fromkeys(("split", "signature", "checksum", "weights", "ensemble"), str),
-            "steps": [int],
-            "files": [str],
-            "versions": dict,
-            "decode": dict,
-        },
-    ),
-}
 
 
 def _json_line(values: dict) -> str:

@@ -1,11 +1,13 @@
 """A run is read from its workdir, whatever of it is there."""
 
 import json
+import math
 
 import pytest
 from tools.pages import workdirs
 
 from transformer.errors import UserError
+from transformer.tools.pages.run import read_log
 
 
 def test_a_workdir_is_read(tmp_path):
@@ -64,3 +66,38 @@ def test_a_damaged_result_is_named(tmp_path, content):
     (folder / "evaluation" / "test.json").write_text(content)
     with pytest.raises(UserError, match=r"damaged: .*test\.json is not"):
         workdirs.load(folder)
+
+
+FACTS = {
+    **{"parameters": 1, "processes": 1, "devices": 1},
+    **{"device": "cpu", "strategy": "jit", "data": "1 pair"},
+}
+WRONG = ["x", [1], {}, None, True, math.nan, math.inf, 1e308, 10**400]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "keys"),
+    [
+        ("metrics.jsonl", {"kind": "train", "step_seconds": 1, "skipped": 0}, "step step_seconds"),
+        ("metrics.jsonl", {"kind": "validation", "samples": "x"}, "skipped step"),
+        ("starts.jsonl", {**FACTS, "mesh": [1], "time": ""}, "step devices parameters processes"),
+        ("evaluations.jsonl", {"set": "test"}, "step sentences"),
+    ],
+)
+def test_a_line_with_a_value_of_another_type_is_skipped(tmp_path, name, line, keys):
+    """Who reads a number calculates with it."""
+    line |= {"step": 5}
+    bad = [{**line, key: value} for key in keys.split() for value in WRONG]
+    texts = {key for key, value in line.items() if isinstance(value, str)}
+    bad += [{**line, key: value} for key in texts for value in WRONG[1:]]
+    bad += [[line], {key: value for key, value in line.items() if key != "step"}]
+    content = "".join(f"{json.dumps(x)}\n" for x in [line, *bad, line])
+    (tmp_path / name).write_text(content)
+    assert read_log(tmp_path, name) == [line, line]
+
+
+def test_any_number_or_text_may_be_a_score(tmp_path):
+    """A task names its own."""
+    line = {"kind": "validation", "step": 1, "time": 0.5, "tokens": "x", "loss": math.inf}
+    (tmp_path / "metrics.jsonl").write_text(f"{json.dumps(line)}\n")
+    assert read_log(tmp_path, "metrics.jsonl") == [line]

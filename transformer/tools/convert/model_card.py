@@ -9,7 +9,8 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import store
 from transformer.tasks import saved_model
 from transformer.tools.pages import measures
-from transformer.workdir import log, results
+from transformer.tools.pages.run import read_log
+from transformer.workdir import results
 
 # {task: (the hub's name of the task, a description of the model)}
 TASKS = {
@@ -92,7 +93,7 @@ def _facts(config: ConfigDict, source: Path, run: saved_model.SavedModel) -> dic
         **{f"config.model.{key}": str(value) for key, value in config.model.items()},
         **{f"config.vocabulary.{key}": str(x) for key, x in config.vocabulary.items() if x != ""},
     }
-    for result in log.read(source, results.NAME):
+    for result in read_log(source, results.NAME):
         signature = f" ({result['signature']})" if "signature" in result else ""
         facts[f"scores on {result['set']}"] = measures.in_words(result) + signature
     return facts

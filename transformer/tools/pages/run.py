@@ -68,7 +68,7 @@ class Run(NamedTuple):
 
 def read(config: ConfigDict, folder: Path) -> Run:
     """Reads a workdir; `config` is its config, with the defaults of keys that it lacks."""
-    evaluated, starts = log.read(folder, results.NAME), log.read(folder, log.STARTS)
+    evaluated, starts = read_log(folder, results.NAME), read_log(folder, log.STARTS)
     # Starts before the last one from step 0 are of steps that were lost, or of another run: of the
     # starts from 0 500 0 200, the last two are kept.
     anew = [i for i, start in enumerate(starts) if start["step"] == 0]
@@ -76,12 +76,68 @@ def read(config: ConfigDict, folder: Path) -> Run:
         workdir=folder,
         config=config,
         versions=dict(saved_config.read_config(folder).get("versions", {})),
-        lines=log.read(folder),
+        lines=read_log(folder, log.METRICS),
         starts=starts[max(anew, default=0) :],
         results=evaluated,
         evaluations=_evaluations(folder, [result["set"] for result in evaluated]),
         best_step=max(store.steps(folder / "best"), default=None),
     )
+
+
+def read_log(folder: Path, name: str) -> list[dict]:
+    """Returns the lines of a log of a workdir that anybody may have written; skips damaged ones."""
+    return [line for line in log.read(folder, name) if _is_line(line, name)]
+
+
+def _is_line(values: object, name: str) -> bool:
+    """Returns whether a value is a line of the log `name`, by its keys and their types.
+
+    A log may have been written by anybody. Keys that the line need not have are checked if present.
+    """
+    needed, optional = FORMS[name]
+    types = needed | optional
+    return (
+        isinstance(values, dict)
+        and values.keys() >= needed.keys()
+        and all(_has_type(value, types[key]) for key, value in values.items() if key in types)
+    )
+
+
+def _has_type(value: object, kind: type | list[type]) -> bool:
+    """Returns whether a value is of a type in FORMS."""
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_has_type(x, kind[0]) for x in value)
+    if kind is float:
+        # Seconds: refuses negative ones, NaN, and more than 31 years.
+        return type(value) in (int, float) and 0 <= value < 1e9
+    return type(value) is kind  # not isinstance: True is no int here
+
+
+# {log: what a line has, and what it may have}; `float` stands for seconds, [int] for a list. Other
+# keys of metrics.jsonl, the scores of any task, are numbers or texts: who reads them looks.
+FORMS = {
+    log.METRICS: (
+        {"step": int, "kind": str},
+        {"skipped": int, "samples": str, "step_seconds": float},
+    ),
+    log.STARTS: (
+        {
+            **dict.fromkeys(("step", "parameters", "processes", "devices"), int),
+            **dict.fromkeys(("time", "device", "strategy", "data"), str),
+        },
+        {},
+    ),
+    log.RESULTS: (
+        {"step": int, "set": str},
+        {
+            **dict.fromkeys(("sentences", "texts", "images", "tokens"), int),
+            **dict.fromkeys(("split", "signature", "checksum", "weights", "ensemble"), str),
+            "steps": [int],
+            "files": [str],
+            **dict.fromkeys(("columns", "decode", "versions"), dict),
+        },
+    ),
+}
 
 
 def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
@@ -93,8 +149,7 @@ def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
     for file in sorted((folder / results.FOLDER).glob("*.json")):
         try:
             result = json_files.read_object(file)
-            columns = result.get("columns", {})
-            if not log.is_line(result, results.NAME) or not isinstance(columns, dict):
+            if not _is_line(result, results.NAME):
                 raise UserError(f"damaged: {file} is not a result")
         except UserError as error:
             raise UserError(f"{error}: evaluate the run again") from error
