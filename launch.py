@@ -93,13 +93,12 @@ def set_up_jax(config: "ConfigDict", collective: bool) -> None:
 
     from transformer.distributed import processes
     from transformer.models import kernels
-    from transformer.runtime import compilation_cache, memory
 
-    compilation_cache.set_compilation_cache(config.compilation_cache)
+    startup.set_compilation_cache(config.compilation_cache)
     kernels.use(config.kernels)
     if not collective:
         return
-    memory.compute_in_calling_thread()
+    startup.compute_in_calling_thread()
     parallel = config.parallel
     processes.connect(parallel.coordinator, parallel.num_processes, parallel.process_id)
     if jax.process_count() > 1:

@@ -34,7 +34,7 @@ from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Translator
 from transformer.models import kernels
-from transformer.runtime import compilation_cache, startup
+from transformer.runtime import startup
 from transformer.tasks import translation
 from transformer.tasks.task import init_params
 from transformer.tools.convert import ctranslate2_write
@@ -105,7 +105,7 @@ def turn(arguments: argparse.Namespace) -> None:
     if kind == "this":
         startup.schedule_for_memory()  # as launch.py
         config = wmt_base.get_config()
-        compilation_cache.set_compilation_cache(config.compilation_cache)
+        startup.set_compilation_cache(config.compilation_cache)
         kernels.use(config.kernels)
         run, count, unit = ours(arguments, of_engine[0])
     else:

@@ -87,12 +87,12 @@ def ours(name: str, shape: dict) -> tuple[Callable[[], float], int]:
     import numpy as np
 
     from transformer.families.language_model import language_modelling
-    from transformer.runtime import compilation_cache
+    from transformer.runtime import startup
     from transformer.tasks.task import abstract_params
     from transformer.workdir import config_files
 
     config = config_files.load_config(name)
-    compilation_cache.set_compilation_cache("")
+    startup.set_compilation_cache("")
     model = language_modelling.model(config, {"vocab_size": shape["vocab_size"]})
     params = abstract_params(model, language_modelling.example(config, 1))
     B, T = shape["rows"], shape["length"]

@@ -28,7 +28,7 @@ from ml_collections import ConfigDict
 
 from benchmarks import decode
 from transformer.decoding.translator import Hypothesis
-from transformer.runtime import compilation_cache, startup
+from transformer.runtime import startup
 from transformer.tasks import translation
 from transformer.tools.serve import application, served
 from transformer.workdir import key_tables, saved_config
@@ -119,7 +119,7 @@ def serve(arguments: argparse.Namespace) -> None:
     """Runs the server of one engine until it is terminated."""
     startup.schedule_for_memory()  # as launch.py
     config = saved_config.read_with_defaults(arguments.workdir)
-    compilation_cache.set_compilation_cache(config.compilation_cache)
+    startup.set_compilation_cache(config.compilation_cache)
     config.decode.length_penalty = "power"  # the only one that CTranslate2 has
     options = key_tables.set_mode_keys(ConfigDict(), "serve").serve
     if arguments.engine.endswith("one by one"):

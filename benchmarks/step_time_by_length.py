@@ -69,13 +69,13 @@ def turn(arguments: argparse.Namespace) -> None:
     import jax
 
     from transformer.models import fields as model_fields
-    from transformer.runtime import compilation_cache
+    from transformer.runtime import startup
     from transformer.tasks import translation
     from transformer.tasks.task import abstract_params
     from transformer.workdir import config_files
 
     config = config_files.load_config(arguments.engine)
-    compilation_cache.set_compilation_cache(config.compilation_cache)
+    startup.set_compilation_cache(config.compilation_cache)
     V, seconds = config.vocabulary.size, {}
     vocabulary = {f"{side}_vocab_size": V for side in ("source", "target")}
     model = model_fields.build(config.architecture, config.model.to_dict(), **vocabulary)

@@ -92,9 +92,9 @@ def sizes_of(arguments: argparse.Namespace) -> dict[str, int]:
 
 def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
     """A function that makes one update and gives its loss."""
-    from transformer.runtime import compilation_cache
+    from transformer.runtime import startup
 
-    compilation_cache.set_compilation_cache(arguments.cache)
+    startup.set_compilation_cache(arguments.cache)
     return yardstick.training_step(*yardstick.transformer(arguments.model, dtype), sizes)
 
 

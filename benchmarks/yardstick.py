@@ -60,12 +60,12 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], flo
     from transformer.distributed.layout import make_layout
     from transformer.distributed.parallel_step import compile_step, shard_batch
     from transformer.models import kernels
-    from transformer.runtime import memory, startup
+    from transformer.runtime import startup
     from transformer.tasks.task import init_params
     from transformer.training.state import restore_or_init
     from transformer.training.update import make_step
 
-    memory.compute_in_calling_thread()  # all four as in launch.py
+    startup.compute_in_calling_thread()  # all four as in launch.py
     kernels.use(config.kernels)
     startup.schedule_for_memory()
     gc.set_threshold(startup.NEW_OBJECTS)

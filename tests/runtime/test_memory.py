@@ -29,9 +29,9 @@ def test_out_of_memory_says_what_to_lower():
 # two steps late, and other memory is taken and freed in between. Prints the MB resident then, and
 # those after freed memory is returned.
 STEPS = """
-from transformer.runtime import memory
+from transformer.runtime import memory, startup
 
-memory.compute_in_calling_thread()
+startup.compute_in_calling_thread()
 import jax
 import numpy as np
 

@@ -130,7 +130,7 @@ def run(
             with meters.waiting_for_data():
                 batch, shape = next(prefetched)
             # Returns at once (asynchronous dispatch), but not on a single CPU device, see
-            # memory.compute_in_calling_thread. A non-finite update is skipped inside.
+            # startup.compute_in_calling_thread. A non-finite update is skipped inside.
             state, metrics = compiled_step(state, batch)
             step += 1
             # A signal reaches one process, and all must stop after the same step: they agree on it

@@ -2,8 +2,8 @@
 
 Nothing here parses flags, reads standard input, handles signals or changes the process. So a
 program of its own lacks what launch.py sets up for speed on CPUs: the allocator's settings, the
-calling thread computing, and a scheduler for little memory (runtime/startup.py, runtime/memory.py);
-together a quarter of a small training step, and nothing on an accelerator.
+calling thread computing, and a scheduler for little memory (runtime/startup.py); together a quarter
+of a small training step, and nothing on an accelerator.
 
 Read loading.py, then a model for each task: translation_api.py, language_model_api.py and
 classifier_api.py; last training.py.
