@@ -39,13 +39,6 @@ def test_keeps_two_steps_to_resume_from_and_the_params_to_average(saved, tmp_pat
     assert load(tmp_path, "average", average_last=keep)[1] == [1, 2, 5, 6, 9][-keep:]
 
 
-def test_a_step_is_saved_once(saved, monkeypatch):
-    """A run resumed and stopped at once does not rewrite its only complete checkpoint."""
-    checkpoints = saved(1)
-    monkeypatch.setattr(store.CheckpointStore, "save", None)
-    checkpoints.save(1, *state(1))
-
-
 def test_stopped_runs_steps_do_not_count(saved, tmp_path):
     """Steps saved on a signal (7, 11, 13) lie between the checkpoints to keep and average."""
     checkpoints = saved(5, 7, 10, 11, 13, every=5)
@@ -340,17 +333,18 @@ def test_nothing_settles_a_workdir_but_a_step(tmp_path):
     assert not manager.resumable(tmp_path)
 
 
-def test_a_first_save_that_was_cut_off_is_set_aside(saved, opened, tmp_path, caplog):
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_first_save_that_was_cut_off_is_replaced_by_a_complete_one(saved, opened, tmp_path, step):
     saved(1)
     (tmp_path / "checkpoints" / "1" / "checksums.json").unlink()
     shutil.rmtree(tmp_path / "params")
     assert not manager.resumable(tmp_path)
     checkpoints = opened()
     assert restore(checkpoints) is None
-    assert "kept as incomplete-1" in caplog.text
-    assert (tmp_path / "checkpoints" / "incomplete-1" / "params").is_dir()
-    checkpoints.save(1, *state(11))  # the new run reaches the same step
-    assert_restores(opened(), 1, 11)
+    assert (tmp_path / "checkpoints" / "1" / "params").is_dir()
+    checkpoints.save(step, *state(11))
+    assert_restores(opened(), step, 11)
+    assert steps(tmp_path / "checkpoints") == [step]
 
 
 def strip_checksums(workdir):

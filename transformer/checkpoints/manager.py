@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from transformer.checkpoints import store
-from transformer.checkpoints.store import LATEST, OPT_STATE, PARAMS, PLACES, CheckpointStore
+from transformer.checkpoints.store import LATEST, OPT_STATE, PARAMS, CheckpointStore
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.runtime import paths
 
 Tree = Any
 
@@ -48,7 +47,7 @@ class Checkpoints:
         """
         self._workdir, self._keep, self._every = workdir, keep, every
         self._identity, self._best_is = identity, best_is
-        self._stores = [CheckpointStore(workdir / place) for place in PLACES]
+        self._stores = [CheckpointStore(workdir / place) for place in store.PLACES]
         self._latest, self._averaged, self._best = self._stores
         for opened in self._stores:
             opened.remove_drafts()
@@ -65,9 +64,8 @@ class Checkpoints:
         previous save first, so that saves do not pile up.
         """
         self.finish()
-        if step not in self._latest.steps():  # it is there if the run was resumed from it
-            self._latest.save(step, {PARAMS: params, OPT_STATE: rest})
-            self._saving = self._thread.submit(self._complete, step)
+        self._latest.save(step, {PARAMS: params, OPT_STATE: rest})
+        self._saving = self._thread.submit(self._complete, step)
 
     def finish(self) -> None:
         """Waits for the save in progress; raises its error, a UserError for a full disk."""
@@ -128,7 +126,6 @@ class Checkpoints:
         """
         steps = self._latest.steps()
         if not steps and not resumable(self._workdir):
-            self._set_aside()
             return None
         undamaged = (step for step in reversed(steps) if not _is_damaged(self._latest, step))
         step = next(undamaged, None)
@@ -147,16 +144,6 @@ class Checkpoints:
         self._not_compared = {x for x in bests if x > step or _is_damaged(self._best, x)}
         return step, params, rest
 
-    def _set_aside(self) -> None:
-        """Renames the incomplete checkpoint of a run killed in its first save, to start over."""
-        if processes.is_first():
-            for step in store.all_steps(self._latest.folder):
-                place = self._latest.place(step)
-                aside = place.with_name(f"incomplete-{step}")
-                logging.warning("%s is incomplete: kept as %s, not used", place, aside.name)
-                paths.remove(aside)
-                place.rename(aside)
-
     def close(self) -> None:
         """Waits for the save in progress, whose error it raises, and closes the folders."""
         self.finish()
@@ -167,16 +154,16 @@ class Checkpoints:
 def resumable(workdir: Path) -> bool:
     """Returns whether a workdir has a checkpoint to resume from. Not collective.
 
-    False if there is no checkpoint, or only the incomplete first one of a run killed while saving
-    it. UserError if there are checkpoints but none can be resumed, such as a copy of best/ for
-    translation only.
+    False if there is no checkpoint, or only what a run left that was killed in its first save: the
+    first complete checkpoint replaces that. UserError if there are params but none can be resumed,
+    such as a copy of best/ for translation only.
     """
     if store.steps(workdir / LATEST):
         return True
-    started, *others = (store.all_steps(workdir / place) for place in PLACES)
-    if len(started) <= 1 and not any(others):
+    averaged, best = (store.all_steps(workdir / place) for place in (store.AVERAGED, store.BEST))
+    if not averaged and not best:
         return False
-    numbers = ", ".join(map(str, sorted({*started, *others[0], *others[1]})))
+    numbers = ", ".join(map(str, sorted({*averaged, *best})))
     raise UserError(
         f"{workdir} holds trained checkpoints (steps {numbers}), but no complete one with an "
         "optimizer state: it cannot be resumed; nothing was changed; give another --workdir"

@@ -216,6 +216,5 @@ def different_shape(saved: Tree, expected: Tree) -> str:
 
 def _shapes(tree: Tree) -> dict[str, tuple[int, ...]]:
     """Returns {'layer_0/kernel': shape, ...}."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     name = lambda path: jax.tree_util.keystr(path, simple=True, separator="/")
-    return {name(path): tuple(x.shape) for path, x in leaves}
+    return {name(path): x.shape for path, x in jax.tree_util.tree_leaves_with_path(tree)}
