@@ -313,7 +313,6 @@ STARTS = [start for start in STARTS if start[0] in registry.MODES]
             [TEXT, "--workdir=~nobody-of-this-name/x"],
             ["'~nobody-of-this-name/x' is not a valid path"],
         ),
-        ([TEXT, "--workdir=a\0b"], ["a null byte"]),
     ],
 )
 def test_a_mistake_is_answered_with_what_would_be_right(arguments, words):

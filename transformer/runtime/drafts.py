@@ -67,10 +67,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         written = Path(draft) / folder.name
         written.mkdir()
         yield written
-        try:
-            written.rename(folder)  # over an empty folder, too
-        except OSError as error:  # another process was faster
-            raise UserError(f"cannot create {folder}: {error.strerror}") from error
+        written.rename(folder)  # over an empty folder, too, but over no other's files
 
 
 def is_intact(directory: Path, remedy: str) -> bool:

@@ -14,18 +14,14 @@ from transformer.errors import UserError
 def path(name: str) -> Path:
     """Returns a path on a disk, or one in a bucket, which has the same methods.
 
-    UserError for an invalid path, for another scheme (Orbax saves no checkpoints to s3://), and for
-    gs:// without the package gcsfs.
+    UserError for the home of an unknown user, for another scheme (Orbax saves no checkpoints to
+    s3://), and for gs:// without the package gcsfs.
     """
     if not in_bucket(name):
-        if "\0" in name:
-            raise UserError(f"{name!r} is not a valid path: it has a null byte")
         try:
-            local = Path(name).expanduser()
-            os.fsencode(local)
-        except (RuntimeError, ValueError) as error:  # no such user's home; a lone surrogate
+            return Path(name).expanduser()
+        except RuntimeError as error:  # no such user's home
             raise UserError(f"{name!r} is not a valid path: {error}") from error
-        return local
     if not name.startswith("gs://"):
         raise UserError(f"{name} is neither a local path nor gs://BUCKET/FOLDER")
     import fsspec
