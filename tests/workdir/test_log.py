@@ -84,4 +84,4 @@ def test_corrupt_lines_are_skipped_and_counted(tmp_path, caplog):
         good.encode() + bytes(9) + b"\n\xff\n[1]\n{}\n" + good.encode()
     )
     assert [line["step"] for line in log.read(tmp_path)] == [1, 1]
-    assert "metrics.jsonl: 4 lines skipped, from line 2 on: not log lines" in caplog.text
+    assert "metrics.jsonl: 4 lines skipped: not log lines" in caplog.text

@@ -145,20 +145,19 @@ def read(workdir: Path, name: str = METRICS) -> list[dict]:
     # What follows the last newline is "", or a line that was cut off: texts[:-1] leaves it out. Not
     # splitlines, which would also split at other characters within a text.
     texts = path.read_bytes().decode(errors="replace").split("\n")
-    lines, skipped = [], []
-    for number, text in enumerate(texts[:-1], start=1):
-        try:
-            values = json_files.loads(text)
-        except (ValueError, RecursionError):  # a power failure may leave any bytes
-            values = None
-        if isinstance(values, dict) and type(values.get("step")) is int:
-            lines.append(values)
-        else:
-            skipped.append(number)
-    if skipped:
-        what = quantity(len(skipped), "line")
-        logging.warning("%s: %s skipped, from line %d on: not log lines", path, what, skipped[0])
+    lines = [line for line in map(_parsed, texts[:-1]) if line]
+    if skipped := len(texts) - 1 - len(lines):
+        logging.warning("%s: %s skipped: not log lines", path, quantity(skipped, "line"))
     return lines
+
+
+def _parsed(text: str) -> dict | None:
+    """Returns a line's object; None if it is none with a step, as after a power failure."""
+    try:
+        values = json_files.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) and type(values.get("step")) is int else None
 
 
 def _json_line(values: dict) -> str:
