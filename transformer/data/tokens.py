@@ -14,7 +14,7 @@ import numpy as np
 
 from transformer.data.corpora import Corpus
 from transformer.data.tokenizer import Pieces, Vocabulary
-from transformer.runtime import drafts, paths, progress
+from transformer.runtime import atomic_folders, paths, progress
 
 
 class Side(NamedTuple):
@@ -54,11 +54,11 @@ def tokenise(
     the file, and the folder is rebuilt. UserError if the disk is full.
     """
     directory = _folder(corpus.fingerprint, vocabulary, cache)
-    if not drafts.is_intact(directory, "tokenising again"):
+    if not atomic_folders.is_intact(directory, "tokenising again"):
         # Written as a draft and renamed: readers see a complete folder or none, and need no lock.
         with (
             paths.full_disk_as_user_error(directory.parent),
-            drafts.draft(directory) as draft,
+            atomic_folders.draft(directory) as draft,
             progress.counter(what, total=len(corpus)) as advance,
         ):
             _write_tokens(corpus, vocabulary, draft, advance)

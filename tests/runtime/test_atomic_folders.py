@@ -5,7 +5,7 @@ import os
 import pytest
 
 from transformer.runtime import checksums
-from transformer.runtime.drafts import draft
+from transformer.runtime.atomic_folders import draft
 
 
 def test_a_draft_becomes_the_folder(tmp_path):
