@@ -5,7 +5,7 @@ import math
 import pytest
 
 from transformer.checkpoints.store import signed
-from transformer.training.loop import is_out_of_patience
+from transformer.training.loop import Due
 
 
 def validations(*scores):
@@ -36,9 +36,10 @@ def validations(*scores):
     ],
 )
 def test_early_stopping_by_patience(scores, patience, stops):
-    assert is_out_of_patience(validations(*scores), patience, "bleu", "highest") == stops
+    due = Due(9, 1, 1, patience, "bleu", "highest")
+    assert due.is_out_of_patience(validations(*scores)) == stops
     lower = validations(*(-x if isinstance(x, float) else x for x in scores))
-    assert is_out_of_patience(lower, patience, "bleu", "lowest") == stops
+    assert due._replace(best_is="lowest").is_out_of_patience(lower) == stops
 
 
 @pytest.mark.parametrize(("best_is", "best"), [("highest", 3.0), ("lowest", -2.0)])

@@ -14,7 +14,6 @@ from ml_collections import ConfigDict
 
 from transformer.training import loop
 from transformer.training import state as states
-from transformer.training.loop import is_out_of_patience
 from transformer.training.state import TrainState
 
 
@@ -161,10 +160,9 @@ def test_any_history_ends_as_an_uninterrupted_run(several, monkeypatch):
         plain.start({})
         expected = run(plain, monkeypatch)
         assert plain.trained == list(range(1, expected[0] + 1))
-        stop_early = [
-            is_out_of_patience(plain.lines[: n + 1], config.patience, "score", "highest")
-            for n in range(len(plain.lines))
-        ]
+        due = loop.Due(config.num_steps, 1, 1, config.patience, "score", "highest")
+        lines = plain.lines
+        stop_early = [due.is_out_of_patience(lines[: n + 1]) for n in range(len(lines))]
         assert not any(stop_early[:-1])
         assert expected[0] == config.num_steps or stop_early[-1]
         world = World(config, scores)

@@ -71,23 +71,21 @@ class Due(NamedTuple):
 
         Early stopping is decided by the log's `lines` alone: a run that has stopped stays so.
         """
-        stops_early = self.validates(step) and is_out_of_patience(
-            lines, self.patience, self.best_by, self.best_is
-        )
+        stops_early = self.validates(step) and self.is_out_of_patience(lines)
         return step >= self.num_steps or stops_early
 
+    def is_out_of_patience(self, lines: list[dict]) -> bool:
+        """Returns whether there is no new best score in the last `patience` validations of a log.
 
-def is_out_of_patience(lines: list[dict], patience: int, best_by: str, best_is: str) -> bool:
-    """Returns whether early stopping is due: no new best score in the last `patience` validations.
-
-    `lines` are a log's, `best_by` names the score. With patience 0 early stopping is off. Example:
-    patience 2, 'highest', scores 3 5 4 5: stop, because equalling the best is no improvement.
-    """
-    validations = (x.get(best_by) for x in lines if x["kind"] == "validation")
-    scores = [signed(x, best_is) for x in validations if isinstance(x, int | float)]
-    # Compares the last `patience` scores with all before them: as patience < len(scores), there is
-    # at least one before them.
-    return 0 < patience < len(scores) and max(scores[-patience:]) <= max(scores[:-patience])
+        Example: patience 2, 'highest', scores 3 5 4 5: stop, because equalling the best is no
+        improvement.
+        """
+        validations = (x.get(self.best_by) for x in lines if x["kind"] == "validation")
+        scores = [signed(x, self.best_is) for x in validations if isinstance(x, int | float)]
+        # Compares the last `patience` scores with all before them: as patience < len(scores), there
+        # is at least one before them.
+        latest, before = scores[-self.patience :], scores[: -self.patience]
+        return 0 < self.patience < len(scores) and max(latest) <= max(before)
 
 
 def run(
