@@ -133,7 +133,7 @@ def run(world, monkeypatch):
         patch.setattr(states, "to_save", replaced["to_save"])
         # Giving memory back takes 10 ms where a process has much: half of the time of all tests.
         patch.setattr(loop.memory, "freed_returned", contextlib.nullcontext)
-        patch.setattr(loop.logs, "Log", lambda *_: world)
+        patch.setattr(loop, "Log", lambda *_: world)
         patch.setattr(loop.processes, "all_gather", lambda value: [value])
         train = {"num_steps": world.config.num_steps, "save_every": world.config.save_every}
         train |= {"keep": 1, "seed": 0, "accumulate": 1, "log_every": 1}

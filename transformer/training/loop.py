@@ -33,9 +33,8 @@ from transformer.tasks.task import Task
 from transformer.training.meters import Meters, describe
 from transformer.training.state import TrainState, restore_or_init, save
 from transformer.training.update import make_step
-from transformer.workdir import log as logs
 from transformer.workdir import trackers
-from transformer.workdir.log import OnLog
+from transformer.workdir.log import Log, OnLog
 from transformer.workdir.saved_config import write_config
 
 Tree = Any
@@ -105,7 +104,7 @@ def run(
     checkpoints, state, compiled_step = start(config, task, workdir, layout)
     step = int(state.step)
     tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
-    log = logs.Log(workdir, step, tracked, on_log)
+    log = Log(workdir, step, tracked, on_log)
     # Loads batch t: load_batch -> shard_batch -> Batches.rows -> pairs.assemble.
     load = functools.partial(load_batch, task.batches, layout, config.train.accumulate)
     facts = describe(task, state, layout)
