@@ -1,7 +1,6 @@
 """Reads and writes JSON files, which may be untrusted: bounds their size, names what is wrong."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -37,34 +36,6 @@ def read_object(file: Path) -> dict[str, Any]:
     """Returns a JSON file's object; UserError, which names it, if it holds another value."""
     if not isinstance(value := read(file), dict):
         raise UserError(f"damaged: {file} is not a JSON object, but {str(value)[:40]!r}")
-    return value
-
-
-def field(
-    values: dict[str, Any],
-    file: Path,
-    name: str,
-    kind: type,
-    default: object = None,
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-) -> Any:
-    """Returns a field of an object; a missing or null field has the default.
-
-    UserError, which names file and field, if the value is not of the type `kind`, if a missing
-    field has no default, or if a number is not from `least` to `most`.
-    """
-    value = default if values.get(name) is None else values[name]
-    # Some programs write 1.0 as 1. A float holds every integer below 2^53.
-    if kind is float and type(value) is int and abs(value) < 2**53:
-        value = float(value)
-    if type(value) is not kind:
-        raise UserError(
-            f"{file}: {name} is missing, or no {kind.__name__}: found {str(value)[:40]!r}"
-        )
-    if kind in (int, float) and not least <= value <= most:  # NaN is refused, too
-        raise UserError(f"{file}: {name} is from {least} to {most}, found {value:.15g}")
     return value
 
 

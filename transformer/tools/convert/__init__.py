@@ -5,5 +5,6 @@ files), then forms.py, which refuses models that a program cannot represent; the
 marian.py, marian_config.py and marian_tokenizer.py (Hugging Face's Marian, in which OPUS-MT is
 published; read and written; piece_table.py is its vocabulary here), or ctranslate2_write.py
 (CTranslate2; written only). import_model.py makes a workdir from a folder. export.py, with
-model_card.py, writes a folder from a workdir; its keys are in export_keys.py.
+model_card.py, writes a folder from a workdir; its keys are in export_keys.py. new_folders.py makes
+a folder that is complete or absent.
 """

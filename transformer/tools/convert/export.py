@@ -11,9 +11,9 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import weights
 from transformer.errors import UserError, quantity
-from transformer.runtime import atomic_folders, checksums
+from transformer.runtime import checksums
 from transformer.tasks import saved_model, vocabularies
-from transformer.tools.convert import arrays, ctranslate2_write, marian, model_card
+from transformer.tools.convert import arrays, ctranslate2_write, marian, model_card, new_folders
 from transformer.workdir import saved_config
 
 
@@ -27,7 +27,7 @@ def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     run = saved_model.load(config, source)
     flat = weights.flatten(run.params)
     params = {path: np.asarray(array, np.float32) for path, array in flat.items()}
-    with atomic_folders.new_folder(folder) as written:
+    with new_folders.new_folder(folder) as written:
         write(written, config, source, run.model, params)
         card = model_card.text(config, source, run, folder)
         (written / "README.md").write_text(card, "utf-8")
@@ -53,7 +53,7 @@ def check(config: ConfigDict, folder: Path) -> None:
             f"config.architecture={config.architecture!r} cannot be exported as {options.format}: "
             "use --config.export.format=safetensors"
         )
-    atomic_folders.check_new(folder)
+    new_folders.check_new(folder)
 
 
 def write(

@@ -12,10 +12,10 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import store, weights
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError, quantity
-from transformer.runtime import atomic_folders, checksums, json_files
+from transformer.runtime import checksums, json_files
 from transformer.tasks import vocabularies
 from transformer.tasks.task import abstract_params, load_task
-from transformer.tools.convert import arrays, marian, marian_tokenizer
+from transformer.tools.convert import arrays, marian, marian_tokenizer, new_folders
 from transformer.workdir import saved_config
 from transformer.workdir.saved_config import is_exported
 
@@ -27,14 +27,14 @@ def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     translate and export, and a new run can start from it (`train.init_from`).
     """
     folder, target = folders
-    atomic_folders.check_new(target)
+    new_folders.check_new(target)
     # An imported workdir has no checkpoints/, which 'average' and 'latest' load.
     config.evaluate.weights = "best"
     if is_exported(folder):
         params, contents = read_exported(config, folder), None
     else:
         params, contents = read_marian(config, folder)
-    with atomic_folders.new_folder(target) as written:
+    with new_folders.new_folder(target) as written:
         if contents is None:
             shutil.copytree(folder / "vocabulary", written / "vocabulary")
         else:

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import math
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,41 @@ NOT_SEARCHED = {
 }
 
 
+def field(
+    values: dict[str, Any],
+    file: Path,
+    name: str,
+    kind: type,
+    default: object = None,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> Any:
+    """Returns a field of an object; a missing or null field has the default.
+
+    UserError, which names file and field, if the value is not of the type `kind`, if a missing
+    field has no default, or if a number is not from `least` to `most`.
+    """
+    value = default if values.get(name) is None else values[name]
+    # Some programs write 1.0 as 1. A float holds every integer below 2^53.
+    if kind is float and type(value) is int and abs(value) < 2**53:
+        value = float(value)
+    if type(value) is not kind:
+        raise UserError(
+            f"{file}: {name} is missing, or no {kind.__name__}: found {str(value)[:40]!r}"
+        )
+    if kind in (int, float) and not least <= value <= most:  # NaN is refused, too
+        raise UserError(f"{file}: {name} is from {least} to {most}, found {value:.15g}")
+    return value
+
+
 def fields_of(config: dict, file: Path) -> dict[str, Any]:
     """Returns the fields of our Transformer that a config.json of Marian describes.
 
     normalize_before, normalize_embedding and add_final_layer_norm are ignored, because
     MarianMTModel ignores them.
     """
-    get = functools.partial(json_files.field, config, file)
+    get = functools.partial(field, config, file)
     sizes = {name: get(name, int, least=1, most=most) for name, most in MAX_SIZES.items()}
     for name in ("attention_heads", "ffn_dim"):
         encoder, decoder = sizes[f"encoder_{name}"], get(f"decoder_{name}", int)
@@ -92,7 +121,7 @@ def ties(config: dict, file: Path) -> tuple[str, bool]:
 
     Without tie_word_embeddings the three matrices of a shared vocabulary are separate.
     """
-    get = functools.partial(json_files.field, config, file)
+    get = functools.partial(field, config, file)
     is_shared = get("share_encoder_decoder_embeddings", bool, True)
     tied = "all" if is_shared else "target"
     return (tied if get("tie_word_embeddings", bool, True) else "none"), is_shared
@@ -113,7 +142,7 @@ def search_of(folder: Path, config: dict) -> tuple[dict[str, Any], bool]:
             raise UserError(
                 f"{file}: {name}={search[name]!r} is not supported here: set it to {without}"
             )
-    get = functools.partial(json_files.field, search, file)
+    get = functools.partial(field, search, file)
     # Our search never outputs PAD or START: other pieces cannot be ruled out.
     never = [[config["pad_token_id"]], [config["decoder_start_token_id"]]]
     if [word for word in get("bad_words_ids", list, []) if word not in never]:

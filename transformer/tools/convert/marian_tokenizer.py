@@ -12,6 +12,7 @@ from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.runtime import json_files
 from transformer.tools.convert import piece_table
+from transformer.tools.convert.marian_config import field
 
 SIDES = ("source", "target")
 MAX_PIECES = 1 << 24
@@ -72,9 +73,9 @@ def read(
     # missing, reading it raises the error. One vocabulary can do without.
     file = folder / "tokenizer_config.json"
     options = json_files.read_object(file) if file.is_file() or not shared else {}
-    separate = json_files.field(options, file, "separate_vocabs", bool, False)
+    separate = field(options, file, "separate_vocabs", bool, False)
     source = _renumbering(folder / "vocab.json", config, "vocab_size")
-    added = [*json_files.field(options, file, "added_tokens_decoder", dict, {})]
+    added = [*field(options, file, "added_tokens_decoder", dict, {})]
     if (file_of_added := folder / "added_tokens.json").is_file():
         added += map(str, json_files.read_object(file_of_added).values())
     # Ids are compared as text: JSON has the keys of an object as strings.
@@ -128,7 +129,7 @@ def _renumbering(file: Path, config: dict, size: str) -> Renumbering:
         raise UserError(f"{file} is not a table of pieces with the ids 0, 1, 2, ... once each")
     if "<unk>" not in ids:
         raise UserError(f"{file} lacks <unk>")
-    get = functools.partial(json_files.field, config, file.with_name("config.json"))
+    get = functools.partial(field, config, file.with_name("config.json"))
     names = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
     pad, end, start = (get(name, int, least=0, most=len(ids) - 1) for name in names)
     if end == ids["<unk>"]:
