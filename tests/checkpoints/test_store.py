@@ -78,12 +78,14 @@ def test_a_checkpoint_is_on_the_disk_before_its_checksums(opened, monkeypatch):
     [latest, averaged, _] = (checkpoints._workdir / place for place in store.PLACES)
     expected = []
     for step in (1, 2, 3):
-        expected.append(("delete", latest / str(step)))  # nothing: a step of that number
         for folder in (latest, averaged):
             place = folder / str(step)
+            expected.append(("delete", place))  # nothing: a step of that number
             expected += [("sync", place), ("write_file", place / checksums.NAME)]
-        expected += [("delete", latest / "1")] if step == 3 else []
-        expected += [("delete", averaged / str(step - 1))] if step > 1 else []
+            if folder == latest and step == 3:
+                expected.append(("delete", latest / "1"))
+            if folder == latest and step > 1:
+                expected.append(("delete", averaged / str(step - 1)))
     assert done == expected
 
 

@@ -91,6 +91,16 @@ def test_plain_text_is_read_line_by_line(tmp_path):
     assert text.files == (str(tmp_path / "train.txt"),)
 
 
+def test_text_that_is_edited_while_it_is_read_is_one_line(tmp_path):
+    """Its ids would be kept under the fingerprint of the text before."""
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    corpus = corpora.load_text("a.txt", directory=str(tmp_path), key="config.data.train")
+    corpus.check_unchanged()
+    (tmp_path / "a.txt").write_text("one\nfour\n")
+    with pytest.raises(UserError, match=r"a.txt was edited while it was read"):
+        corpus.check_unchanged()
+
+
 def test_the_fingerprint_of_plain_text_is_of_its_content(tmp_path):
     (tmp_path / "train.txt").write_bytes(lines(ENGLISH))
     (tmp_path / "same.txt").write_bytes(lines(ENGLISH, "\r\n"))

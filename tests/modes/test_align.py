@@ -210,7 +210,6 @@ def test_json_in_and_out(said):
         ("attention.head", 3, "at least 0 and at most 2"),
         ("attention.head", -1, "at least 0 and at most 2"),
         ("evaluate.ensemble", "runs/other", "empty"),
-        ("translate.format", "xml", "'text', 'json'"),
     ],
 )
 def test_mistakes_are_said_in_a_line(said, copied, monkeypatch, key, value, right):

@@ -239,19 +239,3 @@ def test_json_in_and_out(said):
     assert found[0]["score"] > -0.1 > found[1]["score"]
     [text] = said(b"a b c\tc b a\n")
     assert found[0]["score"] == pytest.approx(float(text), abs=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("key", "value", "right"),
-    [
-        ("translate.format", "xml", "'text', 'json'"),
-        ("decode.length_penalty", "gmnt", "'gnmt', 'power', 'none'"),
-        ("decode.batch_tokens", 0, "at least 1"),
-    ],
-)
-def test_mistakes_are_said_in_a_line(said, key, value, right):
-    with pytest.raises(ValueError, match=rf"\A[^\n]*config.{key}[^\n]*\Z") as error:
-        said(b"a\tb\n", **{key: value})
-    assert right in str(error.value)
-    assert str(value) in str(error.value)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # What a run shows while it works, in this order; each with a bar or, where nothing can be counted,
 # by its name.
 BARS = (
-    *("prepare pairs", "read for the vocabulary", "tokenise validation", "tokenise test"),
+    *("read for the vocabulary", "tokenise validation", "tokenise test"),
     *("tokenise train", "pack", "train", "translate validation", "loss of validation"),
     *("translate test", "loss of test"),
 )

@@ -26,13 +26,17 @@ def test_a_config_json_that_is_no_config(tmp_path, content):
     [
         ("train.num_steps", "7", "config.train.num_steps must be an integer, such as 100000"),
         ("train.num_steps", 0, "config.train.num_steps must be at least 1, found 0"),
-        ("model.sizes[0]", 1, "damaged: {}/config.json is not a config"),
+        ("model.sizes[0]", 1, '\'Key "model.sizes[0]"'),
         ("optimizer.schedule.d_model", "x", "config.optimizer.schedule.d_model must be an integer"),
+        ("optimizer.schedule", "x", "config.optimizer.schedule must be a group of keys, found 'x'"),
+        ("train", [1], "config.train must be a group of keys, found (1,)"),
+        ("optimizer.name", 3, "config.optimizer.name must be a string, such as 'adam', found 3"),
+        ("task", ["a"], "config.task must be one of"),
     ],
 )
 def test_a_wrong_value_in_config_json_is_one_line(tmp_path, key, value, said):
     said_of_it = mistake("--mode=translate", trained(tmp_path, {key: value}))
-    assert said_of_it.startswith(said.format(tmp_path))
+    assert said_of_it.startswith(f"{tmp_path}/config.json: {said}")
 
 
 def test_config_names_vocabulary_and_versions(tiny_run):

@@ -70,31 +70,26 @@ class Checkpoints:
     def finish(self) -> None:
         """Waits for the save in progress; raises its error, a UserError for a full disk."""
         if self._saving:
-            self._saving.result()
+            # A barrier of devices would end the others while process 0 hashes a large checkpoint.
+            with processes.first_process_first("the newest save is complete"):
+                self._saving.result()
 
     def _complete(self, step: int) -> None:
         """Completes a step whose save was started; runs in the thread."""
         self._latest.complete(step, {"step": step, "identity": self._identity})
-        self._settle(step)
+        if processes.is_first():
+            self._delete_old(step)
+            self._averaged.copy_params(self._latest.place(step), step)
 
-    def _settle(self, newest: int) -> None:
-        """Copies the newest step to params/ and deletes the steps that are not to be kept.
-
-        After a kill at any moment, doing it again makes up for the rest. Not collective.
+    def _delete_old(self, newest: int) -> None:
+        """Deletes the steps that are not to be kept beside a complete one. Not collective.
 
         Example: keep=3, every=10, steps 10 20 30 40 47: keeps 20 30 40 47 in params/, and 40 47 in
         checkpoints/.
         """
-        if not processes.is_first():
-            return
-        if newest not in store.steps(self._averaged.folder):
-            self._averaged.copy_params(self._latest.place(newest), newest)
-        latest, averaged = (
-            [step for step in store.steps(opened.folder) if step <= newest]
-            for opened in (self._latest, self._averaged)
-        )
-        multiples = [step for step in averaged if step % self._every == 0]
-        self._latest.keep(latest[-TO_RESUME:])
+        averaged = {*store.steps(self._averaged.folder), newest}
+        multiples = sorted(step for step in averaged if step % self._every == 0)
+        self._latest.keep(store.steps(self._latest.folder)[-TO_RESUME:])
         self._averaged.keep([*multiples[-self._keep :], newest])
 
     def save_best(self, step: int, params: Tree, score: float) -> bool:
@@ -137,8 +132,14 @@ class Checkpoints:
         self._latest.check_identity(step, self._identity)
         params = self._latest.restore(step, PARAMS, params)
         rest = self._latest.restore(step, OPT_STATE, rest)
-        with processes.first_process_first("the newest checkpoint is settled"):
-            self._settle(step)
+        averaged = [x for x in self._averaged.steps() if x <= step]
+        # A run that was killed here has a complete step, but not yet the copy of its params.
+        is_copied = step in averaged and not _is_damaged(self._averaged, step)
+        with processes.first_process_first("the newest checkpoint is copied"):
+            self._latest.keep(x for x in steps if x <= step)
+            self._averaged.keep(averaged)
+            if processes.is_first() and not is_copied:
+                self._averaged.copy_params(self._latest.place(step), step)
         bests = self._best.steps()
         self._best.keep(bests)  # deletes what is incomplete
         self._not_compared = {x for x in bests if x > step or _is_damaged(self._best, x)}

@@ -34,7 +34,7 @@ ABOUT = {"identity": dict, "score": (int, float), "best_is": str}
 IMPORTED = 0  # the step of imported params, with which this code has taken no step
 
 # What to do when the disk is full.
-REMEDY = "lower config.train.keep; the same command goes on from the newest checkpoint"
+REMEDY = "move the workdir to another disk; the same command goes on from the newest checkpoint"
 
 
 class CheckpointStore:
@@ -87,15 +87,21 @@ class CheckpointStore:
                 _write_checksums(self.place(step), about)
 
     def copy_params(self, source: Path, step: int) -> None:
-        """Copies the params of the complete checkpoint `source`. Called by process 0 alone."""
-        target = self.place(step)
+        """Copies the params of the complete checkpoint `source`. Called by process 0 alone.
+
+        With the checksums of the source: what the copy corrupts is noticed when it is read.
+        """
+        target, saved = self.place(step), checksums.read(source)
+        files = {k: x for k, x in saved["files"].items() if not k.startswith(f"{OPT_STATE}/")}
         with paths.full_disk_as_user_error(self.folder, REMEDY):
-            for name in paths.files(source):
-                if name != checksums.NAME and not name.startswith(f"{OPT_STATE}/"):
-                    (target / name).parent.mkdir(parents=True, exist_ok=True)
-                    with (source / name).open("rb") as read, (target / name).open("wb") as write:
-                        shutil.copyfileobj(read, write)
-            _write_checksums(target, checksums.read(source)["about"])
+            delete(target)  # an incomplete or a damaged one
+            for name in files:
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                with (source / name).open("rb") as read, (target / name).open("wb") as write:
+                    shutil.copyfileobj(read, write)
+            paths.sync(target)
+            content = checksums.content(files, saved["about"])
+            paths.write_file(target / checksums.NAME, content)
 
     def keep(self, kept: Iterable[int]) -> None:
         """Deletes all steps but `kept`. Not collective: process 0 does the work."""

@@ -85,7 +85,8 @@ def make_layout(
     UserError if the devices do not fill the mesh, or the strategy cannot use it.
     """
     devices = (devices or jax.devices())[: num_devices or None]
-    if len(mesh) != 3 or mesh[0] < 0 or min(mesh[1:]) < 1:
+    are_counts = len(mesh) == 3 and all(isinstance(size, int) for size in mesh)
+    if not are_counts or mesh[0] < 0 or min(mesh[1:]) < 1:
         raise UserError(
             f"config.parallel.mesh must be (data, fsdp, tensor), such as (0, 1, 1), found {mesh}"
         )

@@ -24,7 +24,7 @@ def checksums_of(directory: Path, about: dict | None = None) -> bytes:
     files = [name for name in paths.files(directory) if Path(name).name != NAME]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         digests = pool.map(lambda name: _digest(directory / name), files)
-        return _content(dict(zip(files, digests, strict=True)), about or {})
+        return content(dict(zip(files, digests, strict=True)), about or {})
 
 
 def read(directory: Path) -> dict | None:
@@ -35,12 +35,12 @@ def read(directory: Path) -> dict | None:
     path = directory / NAME
     if not path.exists():
         return None
-    content = path.read_bytes()
+    written = path.read_bytes()
     try:
-        values = json.loads(content)
+        values = json.loads(written)
         files, about = values["files"], values.get("about", {})
         typed = all(isinstance(size, int) and isinstance(x, str) for size, x in files.values())
-        if typed and isinstance(about, dict) and _content(files, about) == content:
+        if typed and isinstance(about, dict) and content(files, about) == written:
             return {"files": files, "about": about}
     except (ValueError, TypeError, KeyError, AttributeError):  # corrupt: any JSON, or none
         pass
@@ -77,7 +77,7 @@ def corrupt_files(
     return list(filter(None, faults))
 
 
-def _content(files: dict, about: dict) -> bytes:
+def content(files: dict, about: dict) -> bytes:
     """Returns the content of a checksum file, in which a sha256 protects the rest."""
     digest = hashlib.sha256(json.dumps([files, about]).encode()).hexdigest()
     return json.dumps({"files": files, "about": about, "sha256": digest}, indent=1).encode()
@@ -85,7 +85,7 @@ def _content(files: dict, about: dict) -> bytes:
 
 def _digest(path: Path) -> tuple[int, str]:
     """Returns a file's size in bytes and its sha256; reads a block at a time."""
-    with path.open("rb") as file:
+    with paths.naming(path), path.open("rb") as file:
         return paths.size(path), hashlib.file_digest(file, "sha256").hexdigest()
 
 

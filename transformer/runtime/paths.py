@@ -114,7 +114,8 @@ def _sync(path: Path) -> None:
     """Waits until a file, or a folder's list of names, is on the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with naming(path):
+            os.fsync(descriptor)
     except OSError as error:
         if error.errno != errno.EINVAL:  # raised by file systems without fsync
             raise

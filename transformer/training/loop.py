@@ -144,7 +144,7 @@ def run(
         # another has failed.
         checkpoints.close()
         log.close()
-        return step, any(processes.all_gather(signalled()))
+        return step, stopping or any(processes.all_gather(signalled()))
 
 
 def validate(

@@ -55,15 +55,14 @@ def restore_or_init(
         state = TrainState(step, rest["skipped"], params, rest["opt_state"])
         return from_saved(state, layout)
     loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
-    params = unflatten(flatten(init(key)) | loaded)
     # As numpy, because several processes have no device in common: a program of all their devices
     # takes what is equal in each of them.
-    params = jax.tree.map(np.asarray, params)
-    start = jax.jit(
-        lambda params: init_state(params, optimizer),
-        out_shardings=state_shardings(shapes, layout),
-    )
-    return start(params)
+    params = jax.tree.map(np.asarray, init(key))
+
+    def start(params: Tree, loaded: dict[str, jax.Array]) -> TrainState:
+        return init_state(unflatten(flatten(params) | loaded), optimizer)
+
+    return jax.jit(start, out_shardings=state_shardings(shapes, layout))(params, loaded)
 
 
 def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:

@@ -157,11 +157,11 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
 
 @contextlib.contextmanager
 def _naming(file: Path) -> Iterator[None]:
-    """Raises an error of its `with` block as a UserError that names the damaged file."""
+    """Raises an error of its `with` block as a UserError that names the file."""
     try:
         yield
     except (UserError, KeyError, TypeError) as error:
-        raise UserError(f"damaged: {file}: {error}") from error
+        raise UserError(f"{file}: {error}") from error
 
 
 def check_same_run(
