@@ -4,7 +4,7 @@
     WORKDIR/params/STEP/params                    the newest `keep`: averaged for evaluation
     WORKDIR/best/STEP/params                      the best validation
 
-Trained params are worth more than the run that continues. So the newest complete step is never
+Trained params are worth more than the run that continues. So the newest undamaged step is never
 deleted before a newer one is complete, and a workdir that holds steps, but none to resume from, is
 refused and left untouched.
 """
@@ -70,40 +70,45 @@ class Checkpoints:
     def finish(self) -> None:
         """Waits for the save in progress; raises its error, a UserError for a full disk."""
         if self._saving:
-            # A barrier of devices would end the others while process 0 hashes a large checkpoint.
+            # At the service's barrier: one of devices times out while process 0 hashes the files.
             with processes.first_process_first("the newest save is complete"):
                 self._saving.result()
 
     def _complete(self, step: int) -> None:
         """Completes a step whose save was started; runs in the thread."""
-        self._latest.complete(step, {"step": step, "identity": self._identity})
-        if processes.is_first():
-            self._delete_old(step)
-            self._averaged.copy_params(self._latest.place(step), step)
+        # In this order: a run killed after the first line does the second when it resumes.
+        self._latest.complete(step, {"identity": self._identity})
+        self._settle(step)
 
-    def _delete_old(self, newest: int) -> None:
-        """Deletes the steps that are not to be kept beside a complete one. Not collective.
+    def _settle(self, newest: int) -> None:
+        """Deletes what is no longer needed, as a newer step is complete, and copies its params.
+
+        Deleting comes first, so that a nearly full disk has room for the copy. Not collective.
 
         Example: keep=3, every=10, steps 10 20 30 40 47: keeps 20 30 40 47 in params/, and 40 47 in
         checkpoints/.
         """
+        if not processes.is_first():
+            return
+        # Of the functions of store.py, not the collective methods of the same names.
         averaged = {*store.steps(self._averaged.folder), newest}
         multiples = sorted(step for step in averaged if step % self._every == 0)
         self._latest.keep(store.steps(self._latest.folder)[-TO_RESUME:])
         self._averaged.keep([*multiples[-self._keep :], newest])
+        self._averaged.copy_params(self._latest.place(newest), newest)
 
     def save_best(self, step: int, params: Tree, score: float) -> bool:
         """Saves the params to best/ if `score` is the best so far; returns whether it saved them.
 
-        NaN is never the best.
+        NaN is never the best. Call `finish` before: a run killed with a best, but without a
+        checkpoint, could not be resumed.
         """
-        self.finish()  # a run killed with a best, but without a checkpoint, could not be resumed
         compared = [best for best in self._best.steps() if best not in self._not_compared]
         scores = [store.signed(self._best.about(best, "score"), self._best_is) for best in compared]
-        if store.signed(score, self._best_is) <= max(scores, default=-math.inf):  # -inf: NaN's
+        if store.signed(score, self._best_is) <= max(scores, default=-math.inf):  # NaN is -inf
             return False
         self._best.save(step, {PARAMS: params})
-        about = {"step": step, "identity": self._identity, "score": score, "best_is": self._best_is}
+        about = {"identity": self._identity, "score": score, "best_is": self._best_is}
         self._best.complete(step, about)
         self._not_compared.discard(step)
         self._best.keep([step])  # last, so that a complete best remains
@@ -133,13 +138,13 @@ class Checkpoints:
         params = self._latest.restore(step, PARAMS, params)
         rest = self._latest.restore(step, OPT_STATE, rest)
         averaged = [x for x in self._averaged.steps() if x <= step]
-        # A run that was killed here has a complete step, but not yet the copy of its params.
+        # A kill within `_complete` may have left the step without its copy.
         is_copied = step in averaged and not _is_damaged(self._averaged, step)
-        with processes.first_process_first("the newest checkpoint is copied"):
+        with processes.first_process_first("the newest checkpoint is settled"):
             self._latest.keep(x for x in steps if x <= step)
             self._averaged.keep(averaged)
-            if processes.is_first() and not is_copied:
-                self._averaged.copy_params(self._latest.place(step), step)
+            if not is_copied:
+                self._settle(step)
         bests = self._best.steps()
         self._best.keep(bests)  # deletes what is incomplete
         self._not_compared = {x for x in bests if x > step or _is_damaged(self._best, x)}
@@ -155,8 +160,8 @@ class Checkpoints:
 def resumable(workdir: Path) -> bool:
     """Returns whether a workdir has a checkpoint to resume from. Not collective.
 
-    False if there is no checkpoint, or only what a run left that was killed in its first save: the
-    first complete checkpoint replaces that. UserError if there are params but none can be resumed,
+    False if there is no checkpoint, or only incomplete ones, which the first complete one replaces:
+    a run was killed in its first save. UserError if there are params but none can be resumed,
     such as a copy of best/ for translation only.
     """
     if store.steps(workdir / LATEST):

@@ -110,7 +110,7 @@ class CheckpointStore:
                 delete(self.place(step))
 
     def remove_drafts(self) -> None:
-        """Removes what saves left that were killed. Not collective: process 0 does the work."""
+        """Removes the drafts of killed saves. Not collective: process 0 does the work."""
         if processes.is_first():
             for draft in self.folder.glob(f"*{ocp.utils.TMP_DIR_SUFFIX}*"):
                 paths.remove(draft)

@@ -61,14 +61,14 @@ class Due(NamedTuple):
     def saves(self, step: int) -> bool:
         """Returns whether a checkpoint is due, as it is before every validation.
 
-        So a validation that was killed costs no step, and best/ is never without a checkpoint.
+        So a killed validation costs no step, and best/ holds no step before checkpoints/ has one.
         """
         return step % self.save_every == 0 or self.validates(step)
 
     def ends(self, step: int, lines: list[dict]) -> bool:
         """Returns whether the run ends here: at its last step, or by early stopping.
 
-        Early stopping is decided by the log's `lines` alone: a run that has stopped stays so.
+        Early stopping is decided by the log's `lines` alone: started again, such a run ends again.
         """
         stops_early = self.validates(step) and self.is_out_of_patience(lines)
         return step >= self.num_steps or stops_early
@@ -109,6 +109,7 @@ def run(
     load = functools.partial(load_batch, task.batches, layout, config.train.accumulate)
     facts = describe(task, state, layout)
     if due.ends(step, log.lines):
+        # A validation that the run was killed in is made up for below.
         logging.info("already at step %d of %d: nothing left to train", step, num_steps)
     else:
         state = rehearse(state, compiled_step, load, task, layout)
@@ -116,7 +117,7 @@ def run(
     stopping = False
     any_process = make_any_process(layout)  # (bool) -> whether it is true in any process
     meters = Meters(task, log, step=step, num_steps=num_steps, every=config.train.log_every)
-    prefetched = prefetch(load, range(step, num_steps))  # batches, loaded by a thread
+    prefetched = prefetch(load, range(step, num_steps))  # by a thread, from the first next() on
     with stops() as signalled, meters, contextlib.closing(prefetched):
         while not stopping:
             if due.validates(step) and not log.has_validation(step):
@@ -151,6 +152,7 @@ def validate(
     step: int, params: Tree, task: Task, checkpoints: Checkpoints, meters: Meters, layout: Layout
 ) -> None:
     """Scores the params, saves them if they are the best, and logs the scores. Collective."""
+    checkpoints.finish()  # a kill from here on costs no step
     scores = task.evaluate(gather_params(params, layout))
     best = checkpoints.save_best(step, to_save(params, layout), scores[task.best_by])
     meters.validation(step, scores, best)  # last: this line marks the validation as done
@@ -230,7 +232,7 @@ def rehearse(
     # After validation, so that the step's memory is kept for the first step of training.
     for batch, (rows, length) in batches:
         what = f"a step with {rows} rows of {length} positions"
-        # With all weights 0 the gradient is divided by 0 and is NaN, so the update is skipped.
+        # A batch of zeros has no weight: its gradient is divided by 0, and the update is skipped.
         fits = memory.fits_in_memory(what, OUT_OF_MEMORY_REMEDY)
         with progress.waiting(f"dry run: {what}"), fits, jax.debug_nans(False):
             state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))

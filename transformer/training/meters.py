@@ -70,7 +70,7 @@ class Meters:
         """Excludes the time of its body (a validation, say) from the step time."""
         start = time.perf_counter()
         yield
-        # As if the pause had been before the lap.
+        # Moves the start of the lap, so that the pause is not counted.
         self._lap_start += time.perf_counter() - start
 
     def add(self, step: int, metrics: dict, *, shape: tuple[int, int], lag: int) -> None:
@@ -184,10 +184,10 @@ class Anomalies:
         logging.warning(message, step, cause, metrics["skipped"])
         if self._consecutive == self.MAX_SKIPPED:
             raise FloatingPointError(
-                f"step {step}: {self.MAX_SKIPPED} non-finite updates in a row ({cause}). Lower "
-                "the learning rate (config.optimizer.schedule), and the same command resumes from "
-                "the newest checkpoint. To set config.optimizer.clip_norm or other arguments give "
-                "another --workdir, because a checkpoint only fits its own optimizer"
+                f"step {step}: {self.MAX_SKIPPED} non-finite updates in a row ({cause}). Resume "
+                "from the newest checkpoint with a lower learning rate (config.optimizer.schedule)."
+                " To set config.optimizer.clip_norm or other arguments give another --workdir, "
+                "because a checkpoint only fits its own optimizer"
             )
         return False
 

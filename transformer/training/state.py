@@ -45,7 +45,7 @@ def restore_or_init(
     """
     key = jax.random.key(seed)
     shapes = jax.eval_shape(lambda key: init_state(init(key), optimizer), key)
-    # Abstract state: no params are initialised where a checkpoint is restored.
+    # Shapes only: random params are made below, and only without a checkpoint.
     abstract = to_restore(shapes, layout)
     if checkpoints and (restored := checkpoints.restore(abstract.params, _with_skipped(abstract))):
         number, params, rest = restored
@@ -73,5 +73,5 @@ def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout)
 
 
 def _with_skipped(state: TrainState) -> Tree:
-    """Returns what is saved beside the params: the optimizer state and the count of skips."""
+    """Returns what is saved beside the params; the step is the name of the checkpoint's folder."""
     return {"opt_state": state.opt_state, "skipped": state.skipped}

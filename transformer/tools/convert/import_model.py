@@ -139,5 +139,5 @@ def save(folder: Path, params: dict[str, np.ndarray], config: ConfigDict) -> Non
     with contextlib.closing(CheckpointStore(folder / BEST)) as best:
         best.save(IMPORTED, {PARAMS: tree})
         # No validation has scored these params: 0.0 is a placeholder, the only score in best/.
-        about = {"step": IMPORTED, "score": 0.0, "best_is": "highest"}
-        best.complete(IMPORTED, {**about, "identity": load_task(config.task).identity(config)})
+        identity = load_task(config.task).identity(config)
+        best.complete(IMPORTED, {"score": 0.0, "best_is": "highest", "identity": identity})
