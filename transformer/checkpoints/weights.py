@@ -12,7 +12,7 @@ import numpy as np
 
 from transformer.checkpoints import store
 from transformer.checkpoints.store import CheckpointStore, signed
-from transformer.distributed.layout import Layout, from_saved, to_restore
+from transformer.distributed.layout import Layout, from_saved, place, to_restore
 from transformer.errors import UserError, quantity
 from transformer.runtime import paths
 
@@ -76,9 +76,7 @@ def _mean(saved: CheckpointStore, steps: list[int], params: Tree, identity: dict
         restored = jax.tree.map(lambda x: np.asarray(x, np.float32), restored)
         total = restored if total is None else jax.tree.map(np.add, total, restored)
     mean = jax.tree.map(lambda x: x / np.float32(len(steps)), total)
-    # The mean is on the host: each process puts the slices that its devices hold.
-    put = lambda x, like: jax.make_array_from_callback(x.shape, like.sharding, x.__getitem__)
-    return jax.tree.map(put, mean, params)
+    return place(mean, jax.tree.map(lambda x: x.sharding, params))
 
 
 # The params of another run to start a new one from (`train.init_from`), such as pre-trained ones.

@@ -136,6 +136,18 @@ def state_shardings(state: Tree, layout: Layout) -> Tree:
     return jax.tree_util.tree_map_with_path(by_rule, state)
 
 
+def place(tree: Tree, shardings: Tree) -> Tree:
+    """Returns arrays on the devices of their shardings; all processes have the same arrays.
+
+    Each process puts the slices that its devices hold.
+    """
+
+    def place_array(x: np.ndarray | jax.Array, sharding: NamedSharding) -> jax.Array:
+        return jax.make_array_from_callback(x.shape, sharding, np.asarray(x).__getitem__)
+
+    return jax.tree.map(place_array, tree, shardings)
+
+
 def to_restore(shapes: Tree, layout: Layout | None = None) -> Tree:
     """Returns the shapes, dtypes and shardings with which a checkpoint's arrays are restored.
 

@@ -6,12 +6,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from transformer.checkpoints.manager import Checkpoints
 from transformer.checkpoints.weights import flatten, unflatten
-from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
+from transformer.distributed.layout import (
+    Layout,
+    from_saved,
+    place,
+    state_shardings,
+    to_restore,
+    to_save,
+)
 
 Tree = Any
 
@@ -55,14 +61,12 @@ def restore_or_init(
         state = TrainState(step, rest["skipped"], params, rest["opt_state"])
         return from_saved(state, layout)
     loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
-    # As numpy, because several processes have no device in common: a program of all their devices
-    # takes what is equal in each of them.
-    params = jax.tree.map(np.asarray, init(key))
-
-    def start(params: Tree, loaded: dict[str, jax.Array]) -> TrainState:
-        return init_state(unflatten(flatten(params) | loaded), optimizer)
-
-    return jax.jit(start, out_shardings=state_shardings(shapes, layout))(params, loaded)
+    shardings = state_shardings(shapes, layout)
+    params = unflatten(flatten(place(init(key), shardings.params)) | loaded)
+    # The rest alone is computed by a program, which would hold the params twice.
+    init_rest = lambda params: init_state(params, optimizer)._replace(params=None)
+    rest = jax.jit(init_rest, out_shardings=shardings._replace(params=None))(params)
+    return rest._replace(params=params)
 
 
 def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:
