@@ -14,7 +14,7 @@ import tokenize
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LIMITS = {"core": 6_750, "families": 3_680, "tools": 6_350, "tests": 30_800}
+LIMITS = {"core": 6_730, "families": 3_680, "tools": 6_350, "tests": 30_750}
 OF_A_FOLDER = {"families": 700, "tools": 1_110}
 BLANK = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
