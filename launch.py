@@ -10,7 +10,7 @@ MODES
 
 Any key of a config can be set: --config.model.d_model=256 --config.train.num_steps=1000. To see the
 keys and their values: python launch.py --config=configs/parallel_text.py --help. What they mean is
-in configs/TASK.py (such as translation.py), configs/_layers.py and configs/_run.py. A mode may have
+in configs/TASK.py (such as translation.py) and in the files that it imports, _*.py. A mode may have
 keys of its own: python launch.py --mode=align --workdir=DIR --help shows those, too. A config is
 Python code that is executed: only use configs that you trust.
 
@@ -106,7 +106,7 @@ def set_up_jax(config: "ConfigDict", collective: bool) -> None:
         # descriptor to standard error, and results to a copy of the old one.
         results = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        sys.stdout = open(results, "w", encoding=sys.stdout.encoding)  # noqa: SIM115
+        sys.stdout = open(results, "w", encoding=sys.stdout.encoding)  # noqa: SIM115 (kept open)
     if not processes.is_first():
         logging.getLogger().setLevel(logging.WARNING)
 
@@ -122,7 +122,7 @@ def run(arguments: list[str]) -> int:
         return 130
     except BrokenPipeError:  # the reader has closed the pipe, as in `... | head`
         return 1
-    except Exception as error:
+    except Exception as error:  # of any kind: a bug is a traceback
         line = user_error_line(error)
         if not line:
             traceback.print_exc()
@@ -167,7 +167,8 @@ def open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             # The lowest free number, which the file gets, is the stream's.
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 (kept open)
+            setattr(sys, name, stream)
 
 
 def log_to_standard_error() -> None:

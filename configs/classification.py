@@ -15,11 +15,12 @@ minutes.
 
 from ml_collections import ConfigDict
 
-from configs import _keys, _layers, _run
+from configs import _keys, _layers, _run, _vocabulary
 
 KEYS = {
     **_run.KEYS,
     **_layers.KEYS,
+    **_vocabulary.KEYS,
     "task": "classification",
     # Or 'self_attentive', 'intra_attention', of two texts 'decomposable' (transformer/registry.py),
     # with their own keys of config.model.
@@ -37,18 +38,6 @@ KEYS = {
     "data.num_classes": 2,  # for --mode=plan; a run fills in those of its texts
     "data.fingerprint": "",  # hash of the training texts; filled in by the run
     "vocabulary.kind": ["bpe", ("bpe", "unigram", "characters")],  # SentencePiece has the first two
-    "vocabulary.size": [8000, "at least 1 and at most 100000000"],
-    # Of the characters in the text; rarer ones fall back to bytes.
-    "vocabulary.character_coverage": [
-        0.9995,
-        "above 0 and at most 1",
-    ],
-    # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
-    "vocabulary.normalisation": ["nfc", ("nfc", "")],
-    "vocabulary.max_sentences": [1_000_000, "at least 0"],  # texts to learn from; 0: all
-    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
-    "vocabulary.model": "",
-    "vocabulary.fingerprint": "",  # hash of the pieces; filled in by the run
     "vocabulary.labels_fingerprint": "",  # hash of the classes; filled in by the run
     "model.max_positions": [128, "at least 0"],  # rows of the table of learned positions
     # Of all tokens; 'first': that of the start symbol (BERT).
@@ -63,6 +52,7 @@ KEYS = {
 
 def get_config() -> ConfigDict:
     config = _keys.make(KEYS)
+    config.vocabulary.update(size=8000, max_sentences=1_000_000)
     set_model_and_optimizer(config)
     return config
 

@@ -8,11 +8,12 @@ they differ; configs/own_text.py is the one to begin with.
 
 from ml_collections import ConfigDict
 
-from configs import _keys, _layers, _run
+from configs import _keys, _layers, _run, _vocabulary
 
 KEYS = {
     **_run.KEYS,
     **_layers.KEYS,
+    **_vocabulary.KEYS,
     "task": "language_modelling",
     "architecture": "language_model",  # the model: a name in transformer/registry.py
     "data.directory": "",  # folder of the text files
@@ -27,19 +28,6 @@ KEYS = {
     "data.fingerprint": "",  # hash of the training text; filled in by the run
     # SentencePiece's; 'characters': all of the text.
     "vocabulary.kind": ["bpe", ("bpe", "unigram", "characters")],
-    # Pieces; of 'characters' only --mode=plan reads it.
-    "vocabulary.size": [8000, "at least 1 and at most 100000000"],
-    # Of the characters in the text; rarer ones fall back to bytes.
-    "vocabulary.character_coverage": [
-        1.0,
-        "above 0 and at most 1",
-    ],
-    # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
-    "vocabulary.normalisation": ["nfc", ("nfc", "")],
-    "vocabulary.max_sentences": [1_000_000, "at least 0"],  # lines to learn pieces from; 0: all
-    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
-    "vocabulary.model": "",
-    "vocabulary.fingerprint": "",  # hash of the vocabulary; filled in by the run
     "model.max_positions": [256, "at least 0"],  # rows of the table of learned positions
     "model.tied_embeddings": True,  # embedding and output are one matrix
     "loss.label_smoothing": [0.0, "at least 0 and below 1"],
@@ -69,6 +57,8 @@ KEYS = {
 
 def get_config() -> ConfigDict:
     config = _keys.make(KEYS)
+    # The size is in pieces; of 'characters' only --mode=plan reads it.
+    config.vocabulary.update(size=8000, character_coverage=1.0, max_sentences=1_000_000)
     # GPT-2's, but for its width.
     config.model.d_model = 384
     config.model.d_ff = 1536

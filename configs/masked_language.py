@@ -30,7 +30,10 @@ KEYS = {
     "data.labelled": False,
     "data.pack": True,  # several texts share a row; False: one text per row, by length
     "data.mask_share": [0.15, "above 0 and below 1"],  # of the tokens are to be predicted
-    "vocabulary.kind": ["bpe", ("bpe", "unigram")],  # the unknown one of characters is the mask
+    "vocabulary.kind": [
+        "bpe",
+        ("bpe", "unigram"),
+    ],  # not 'characters': its unknown piece is the mask
     # 'wrong_classes': as tensor2tensor does.
     "loss.smoothed_over": ["all_classes", ("all_classes", "wrong_classes")],
     # Blocks of masked tokens whose logits are computed one after the other.
@@ -40,6 +43,7 @@ KEYS = {
 
 def get_config() -> ConfigDict:
     config = _keys.make(KEYS)
+    config.vocabulary.update(size=8000, max_sentences=1_000_000)
     classification.set_model_and_optimizer(config)
     config.optimizer.schedule.peak_value = 5e-4
     config.optimizer.schedule.warmup_steps = 1000

@@ -8,11 +8,12 @@ config plus the presets of tensor2tensor (the authors' code).
 
 from ml_collections import ConfigDict
 
-from configs import _keys, _layers, _run
+from configs import _keys, _layers, _run, _vocabulary
 
 KEYS = {
     **_run.KEYS,
     **_layers.KEYS,
+    **_vocabulary.KEYS,
     "task": "translation",
     "architecture": "transformer",  # the model: a name in transformer/registry.py
     "data.corpus": "wmt14_translate/de-en",  # or 'parallel_text' (your files), or 'builtin'
@@ -33,19 +34,6 @@ KEYS = {
     "vocabulary.shared": True,  # one vocabulary for both languages; False: one each
     # Of SentencePiece; 'table': an imported one.
     "vocabulary.kind": ["bpe", ("bpe", "unigram", "table")],
-    "vocabulary.size": [37_000, "at least 1 and at most 100000000"],
-    # Of the characters in the text; rarer ones fall back to bytes.
-    "vocabulary.character_coverage": [
-        0.9995,
-        "above 0 and at most 1",
-    ],
-    # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
-    "vocabulary.normalisation": ["nfc", ("nfc", "")],
-    "vocabulary.max_sentences": [4_000_000, "at least 0"],  # sentences to learn from; 0: all
-    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file, or
-    # SOURCE,TARGET.
-    "vocabulary.model": "",
-    "vocabulary.fingerprint": "",  # hash of the pieces; filled in by the run
     "model.num_decoder_layers": [0, "at least 0"],  # 0: as many as the encoder's
     "model.decoder_mixer": "",  # '': the encoder's, model.mixer
     "model.max_positions": [0, "at least 0"],  # rows of the table of learned positions

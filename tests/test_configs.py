@@ -47,7 +47,7 @@ def test_configs(name):
     """
     config = load(name)
     key_tables.check(config)
-    flat, needed = key_tables.flatten(config), key_tables.flatten(key_tables.of_task(config)[0])
+    flat, needed = key_tables.flatten(config), key_tables.flatten(key_tables.task_table(config)[0])
     defaults = key_tables.flatten(config_files.default_config(config.task))
     chosen = [key for key in key_tables.CHOICES if flat[key] != defaults[key]]
     own = tuple(f"{key_tables.CHOICES[key]}." for key in chosen)

@@ -274,7 +274,7 @@ def test_a_full_disk_ends_the_run_with_one_line_and_what_was_saved_stays(
         with no_file_over(4096 if moment in ("save", "best") else 10**9):
             if moment != "best":
                 checkpoints.save(2, *state(2))  # begun
-            with pytest.raises(UserError, match=said) as raised:  # noqa: PT012 (either)
+            with pytest.raises(UserError, match=said) as raised:  # noqa: PT012 (one of the two)
                 checkpoints.finish()
                 checkpoints.save_best(2, state(2)[0], 2.0)
             one_line(raised)

@@ -148,9 +148,9 @@ def parts(folder, split, key="config.data.train"):
 
 
 def content(folder, split):
-    found = parts(folder, split)
-    read = [line for part in found for line in text_files.lines_of_part(part)]
-    assert sum(map(text_files.count_lines, found)) == len(read)
+    chosen = parts(folder, split)
+    read = [line for part in chosen for line in text_files.lines_of_part(part)]
+    assert sum(map(text_files.count_lines, chosen)) == len(read)
     return read
 
 

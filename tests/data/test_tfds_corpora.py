@@ -39,10 +39,10 @@ def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
     whole = tfds_corpora.wmt._parse_parallel_sentences
     for end in ("", ".gz"):
         files = [str(tmp_path / f"text.{language}{end}") for language in ("de", "en")]
-        found = tfds_corpora._wmt_pairs(*files)
-        assert iter(found) is found  # nothing is held
+        read_pairs = tfds_corpora._wmt_pairs(*files)
+        assert iter(read_pairs) is read_pairs  # nothing is held
         expected = [(key, pair) for key, pair in whole(*files) if any(pair.values())]
-        assert [(key, pair) for key, pair in found if any(pair.values())] == expected
+        assert [(key, pair) for key, pair in read_pairs if any(pair.values())] == expected
         assert len(expected) == 3
 
 

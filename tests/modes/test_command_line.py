@@ -215,7 +215,7 @@ def test_the_keys_of_modes_are_found_without_jax():
     """Importing it takes 0.4 s, and a mistyped command is answered at once."""
     command = "from transformer.modes import command_line as x; import sys; "
     command += "x.parse(['--config=parallel_text']); "
-    command += "[x.key_tables.of_mode(mode) for mode in x.MODES]; print({*sys.modules} & %s)"
+    command += "[x.key_tables.mode_table(mode) for mode in x.MODES]; print({*sys.modules} & %s)"
     names = {"jax", "numpy", "flax", "tensorflow_datasets", "sentencepiece", "orbax"}
     done = subprocess.run([sys.executable, "-c", command % names], capture_output=True, text=True)
     assert done.stdout == "set()\n", done.stderr

@@ -51,15 +51,15 @@ TARGETS = ["I like apples .", "He read a book. " * 9, "", "the student " * 30, "
 
 @pytest.mark.parametrize("tokenize", ["13a", "char", "zh", "none"])
 def test_score_is_sacrebleu(tokenize):
-    found = translation.score(HYPOTHESES, REFERENCES, tokenize=tokenize)
+    scores = translation.score(HYPOTHESES, REFERENCES, tokenize=tokenize)
     expected = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], tokenize=tokenize)
-    assert found["bleu"] == pytest.approx(expected.score)
-    assert 20 < found["bleu"] < 95
-    assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score)
-    assert found["length_ratio"] == pytest.approx(expected.sys_len / expected.ref_len)
-    assert f"tok:{tokenize}|" in found["signature"]
-    assert "case:mixed" in found["signature"]
-    assert f"version:{sacrebleu.__version__}" in found["signature"]
+    assert scores["bleu"] == pytest.approx(expected.score)
+    assert 20 < scores["bleu"] < 95
+    assert scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score)
+    assert scores["length_ratio"] == pytest.approx(expected.sys_len / expected.ref_len)
+    assert f"tok:{tokenize}|" in scores["signature"]
+    assert "case:mixed" in scores["signature"]
+    assert f"version:{sacrebleu.__version__}" in scores["signature"]
 
 
 def test_score_of_the_references_is_100_and_of_nothing_0():
@@ -157,9 +157,9 @@ def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, 
 def test_further_scores_are_those_of_the_registry(run, monkeypatch):
     monkeypatch.setitem(registry.SCORES, "words", f"{__name__}:mean_words")
     monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(mean_words=mean_words))
-    found = evaluated(run, split="other", scores="words")
+    result = evaluated(run, split="other", scores="words")
     translations = written(run, "other", "hypothesis")
-    assert found["words"] == np.mean([len(line.split()) for line in translations + TARGETS[4:6]])
+    assert result["words"] == np.mean([len(line.split()) for line in translations + TARGETS[4:6]])
     with pytest.raises(
         UserError, match=r"\Aconfig\.evaluate\.scores must be one of '', .*'word'; "
     ):
@@ -176,23 +176,23 @@ def test_another_split_and_other_weights(run):
     saved, best = saved_steps(run), saved_steps(run, "best")
     losses = {}
     for weights, steps in (("average", saved), ("latest", saved[-1:]), ("best", best)):
-        found = evaluated(run, split="other", weights=weights)
-        assert found["split"] == "other"
-        assert found["weights"] == weights
-        assert found["steps"] == steps
-        assert found["step"] == steps[-1]
-        assert found["sentences"] == 2
-        losses[weights] = found["loss"]
+        result = evaluated(run, split="other", weights=weights)
+        assert result["split"] == "other"
+        assert result["weights"] == weights
+        assert result["steps"] == steps
+        assert result["step"] == steps[-1]
+        assert result["sentences"] == 2
+        losses[weights] = result["loss"]
     assert losses["average"] != losses["latest"]
     assert written(run, "other", "source") == SOURCES[4:6]
-    assert json.loads((run[0] / "evaluation" / "other.json").read_text()) == found
-    assert log.read(run[0], "evaluations.jsonl")[-1] == found
+    assert json.loads((run[0] / "evaluation" / "other.json").read_text()) == result
+    assert log.read(run[0], "evaluations.jsonl")[-1] == result
 
 
 @pytest.mark.parametrize("average_last", [1, 2, 100])
 def test_average_of_as_many_as_asked_for(run, average_last):
-    found = evaluated(run, split="other", average_last=average_last)
-    assert found["steps"] == saved_steps(run)[-average_last:]
+    result = evaluated(run, split="other", average_last=average_last)
+    assert result["steps"] == saved_steps(run)[-average_last:]
 
 
 def test_samples_are_shown(run, caplog):
@@ -214,9 +214,9 @@ def test_standard_output_is_one_json_line(run, result):
     )
     assert done.returncode == 0, done.stderr
     [line] = done.stdout.splitlines()
-    found = json.loads(line)
-    assert found.keys() == result.keys()
-    for name, value in found.items():
+    printed = json.loads(line)
+    assert printed.keys() == result.keys()
+    for name, value in printed.items():
         assert value == (pytest.approx(result[name]) if isinstance(value, float) else result[name])
 
 

@@ -57,7 +57,7 @@ def tables():
     for task in registry.TASKS:
         yield config_files.load(str(config_files.CONFIGS / f"{task}.py"))
     for mode in registry.MODES:
-        yield key_tables.set_mode_keys(ConfigDict(), mode), key_tables.of_mode(mode)
+        yield key_tables.set_mode_keys(ConfigDict(), mode), key_tables.mode_table(mode)
 
 
 def test_every_default_fulfils_its_rule():

@@ -48,7 +48,7 @@ def test_config_names_vocabulary_and_versions(tiny_run):
     for name, version in config["versions"].items():
         assert version == metadata.version(name)
     assert config["model"] == tiny_run.config.model.to_dict()
-    of_modes = {key for mode in registry.MODES for key in key_tables.of_mode(mode)}
+    of_modes = {key for mode in registry.MODES for key in key_tables.mode_table(mode)}
     assert not key_tables.flatten(ConfigDict(config)).keys() & of_modes
 
 

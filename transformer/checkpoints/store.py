@@ -84,7 +84,8 @@ class CheckpointStore:
         with paths.full_disk_as_user_error(self.folder, REMEDY):
             self._orbax.wait_until_finished()
             if processes.is_first():
-                _write_checksums(self.place(step), about)
+                place = self.place(step)
+                _write_checksums(place, checksums.checksums_of(place, about))
 
     def copy_params(self, source: Path, step: int) -> None:
         """Copies the params of the complete checkpoint `source`. Called by process 0 alone.
@@ -99,9 +100,7 @@ class CheckpointStore:
                 (target / name).parent.mkdir(parents=True, exist_ok=True)
                 with (source / name).open("rb") as read, (target / name).open("wb") as write:
                     shutil.copyfileobj(read, write)
-            paths.sync(target)
-            content = checksums.content(files, saved["about"])
-            paths.write_file(target / checksums.NAME, content)
+            _write_checksums(target, checksums.content(files, saved["about"]))
 
     def keep(self, kept: Iterable[int]) -> None:
         """Deletes all steps but `kept`. Not collective: process 0 does the work."""
@@ -179,10 +178,10 @@ def delete(place: Path) -> None:
     paths.remove(place)
 
 
-def _write_checksums(place: Path, about: dict) -> None:
+def _write_checksums(place: Path, content: bytes) -> None:
     """Completes a step: its files reach the disk, then its checksums and the record about it."""
     paths.sync(place)
-    paths.write_file(place / checksums.NAME, checksums.checksums_of(place, about))
+    paths.write_file(place / checksums.NAME, content)
 
 
 def signed(score: float, best_is: str) -> float:

@@ -71,7 +71,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     elif start == "foreign":
         config = imported_config(places[0], keys)
     elif start == "configs":
-        own = tuple(f"--config.{key.partition('.')[0]}." for key in key_tables.of_mode(mode))
+        own = tuple(f"--config.{key.partition('.')[0]}." for key in key_tables.mode_table(mode))
         of_configs = tuple(x for x in keys if not x.startswith(own))
         keys = [x for x in keys if x not in of_configs]
         config = ConfigDict({"arguments": of_configs, "compilation_cache": "", "kernels": "plain"})
@@ -190,7 +190,7 @@ def set_key(config: ConfigDict, key: str, argument: str) -> None:
         raise UserError(f"{argument}: config.{key} is a hash of what the run reads: it fills it in")
     if key not in values and not key.startswith(("optimizer.arguments.", "optimizer.schedule.")):
         for name in MODES:
-            if key in key_tables.of_mode(name):
+            if key in key_tables.mode_table(name):
                 raise UserError(f"{argument}: config.{key} is read by --mode={name} only")
         raise UserError(f"{argument}: there is no key config.{key}{hint(key, values)}")
     parsed = flags.FlagValues()

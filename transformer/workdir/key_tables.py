@@ -26,7 +26,7 @@ CHOICES = {
 }
 
 
-def of_task(config: ConfigDict) -> tuple[ConfigDict, dict]:
+def task_table(config: ConfigDict) -> tuple[ConfigDict, dict]:
     """Returns the defaults of a config's task, and the table of its keys.
 
     They are without the keys of the default architecture, optimizer or schedule where the config
@@ -58,7 +58,7 @@ def choose(config: ConfigDict, choice: str, value: str) -> None:
     config.update_from_flattened_dict({choice: value})
 
 
-def of_mode(mode: str) -> dict:
+def mode_table(mode: str) -> dict:
     """Returns the table of the keys that only this mode reads."""
     keys = registry.MODES[mode].keys
     return registry.load(keys) if keys else {}
@@ -70,7 +70,7 @@ def set_mode_keys(config: ConfigDict, mode: str) -> ConfigDict:
     A config file may set keys of several modes; a run keeps only what it reads.
     """
     for name in registry.MODES:
-        table = of_mode(name)
+        table = mode_table(name)
         for group in {key.partition(".")[0] for key in table}:
             given = config.get(group, ConfigDict())
             if group in config:
@@ -93,8 +93,8 @@ def check(config: ConfigDict, mode: str = "train") -> None:
     """
     defaults, table = ConfigDict(), {}
     if registry.MODES[mode].start != "configs":
-        defaults, table = of_task(config)
-    check_values(values := flatten(config), table | of_mode(mode))
+        defaults, table = task_table(config)
+    check_values(values := flatten(config), table | mode_table(mode))
     if lacking := [key for key in flatten(defaults) if key not in values]:
         raise UserError(
             f"the config lacks config.{lacking[0]} ({len(lacking)} keys in all), which "

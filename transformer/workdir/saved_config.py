@@ -131,7 +131,7 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
     """
     saved_config, file = read_config(workdir), workdir / "config.json"
     with _naming(file):
-        defaults, table = key_tables.of_task(saved_config)
+        defaults, table = key_tables.task_table(saved_config)
     config, today = defaults.copy_and_resolve_references(), flatten(defaults)
     flat, never_taken = flatten(saved_config), (*MACHINE, "versions.")
     saved = {key: x for key, x in flat.items() if not key.startswith(never_taken)}

@@ -102,9 +102,9 @@ def test_a_model_trains_by_the_kernel_as_by_the_einsum(use_kernels, monkeypatch,
     expected = gradient(params)
     assert not by_xla.called
     use_kernels("cudnn")
-    found = gradient(params)  # the same jitted function, traced again
+    by_kernel = gradient(params)  # the same jitted function, traced again
     assert by_xla.call_count >= 3 * model.options.num_layers
-    for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+    for one, other in zip(*map(jax.tree.leaves, (by_kernel, expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
     options = {"train": False, "mutable": "intermediates"}
     _, sown = model.apply({"params": params}, **batch["inputs"], **options)

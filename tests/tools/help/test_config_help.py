@@ -69,7 +69,7 @@ FROM_ONE = [x for x, m in registry.MODES.items() if m.keys and m.start in STARTS
 def test_help_has_the_keys_of_a_mode(mode, tiny_run):
     start = STARTS[registry.MODES[mode].start].format(tiny_run.workdir)
     text = config_help.text([f"--mode={mode}", start])
-    for key in key_tables.of_mode(mode):
+    for key in key_tables.mode_table(mode):
         assert paragraph(text, key)[1], key
 
 

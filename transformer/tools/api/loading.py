@@ -68,7 +68,7 @@ def changed(config: ConfigDict, section: str, changes: Mapping[str, Any]) -> dic
             if key not in config[section]:
                 hint = did_you_mean(key, config[section])
                 raise UserError(f"there is no key config.{section}.{key}{hint}")
-        _, table = key_tables.of_task(config)
+        _, table = key_tables.task_table(config)
         key_tables.check_values({f"{section}.{key}": x for key, x in changes.items()}, table)
     return {**config[section], **changes}
 

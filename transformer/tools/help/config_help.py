@@ -31,8 +31,8 @@ def text(arguments: list[str]) -> str:
     """
     mode, _, config = parse(arguments)
     # Not those of another architecture or optimizer than the config's.
-    defaults, table = key_tables.of_task(config)
-    table |= key_tables.of_mode(mode)
+    defaults, table = key_tables.task_table(config)
+    table |= key_tables.mode_table(mode)
     about = {}
     named = [x.partition("=")[2].partition(":")[0] for x in arguments if x.startswith("--config=")]
     for source in [y for name in [config.task, *named] for y in sources(name)]:
