@@ -95,7 +95,8 @@ HELP = {
     "config": "transformer.tools.help.config_help:text",
 }
 
-# {a name in config.train.trackers: a function (run id or None, workdir, config) -> Tracker}
+# {a name in config.train.trackers: a function (workdir, config) -> a context manager, which yields
+# a function that is called with each new line of metrics.jsonl}
 TRACKERS = {
     "wandb": "transformer.tools.trackers.services:wandb",
     "mlflow": "transformer.tools.trackers.services:mlflow",

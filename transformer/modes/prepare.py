@@ -1,18 +1,20 @@
 """--mode=prepare: builds corpora, vocabulary and token ids of a config, without training."""
 
+import importlib.util
 import logging
 from pathlib import Path
 from types import ModuleType
 
 from ml_collections import ConfigDict
 
+from transformer import registry
 from transformer.checkpoints import manager, store, weights
 from transformer.distributed import processes
-from transformer.errors import UserError
+from transformer.errors import UserError, check_value
 from transformer.runtime import lock
 from transformer.tasks.task import Task, load_task
 from transformer.training import optimizer
-from transformer.workdir import key_tables, saved_config, trackers
+from transformer.workdir import key_tables, saved_config
 
 
 def prepare(config: ConfigDict, folder: Path) -> Task:
@@ -34,7 +36,10 @@ def check(config: ConfigDict) -> ModuleType:
     """
     task_module = load_task(config.task)
     key_tables.check(config)
-    trackers.check(config.train.trackers)
+    for name in filter(None, config.train.trackers.split(",")):
+        check_value("train.trackers", name, tuple(registry.TRACKERS))
+        if not importlib.util.find_spec(name):
+            raise UserError(f"config.train.trackers: {name} is missing: pip install {name}")
     optimizer.check(**config.optimizer.to_dict())
     task_module.check(config)
     train = config.data.get("train")

@@ -1,19 +1,22 @@
 """--mode=train: trains in a workdir, or resumes there, then scores the test split."""
 
+import contextlib
 import logging
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from ml_collections import ConfigDict
 
+from transformer import registry
 from transformer.checkpoints import store
 from transformer.distributed import processes
 from transformer.distributed.layout import make_layout
 from transformer.modes import evaluate, prepare
 from transformer.runtime import lock
 from transformer.training import loop
-from transformer.workdir import results, trackers
+from transformer.workdir import results
 from transformer.workdir.log import OnLog
 
 
@@ -32,7 +35,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
 
 
 def run(
-    config: ConfigDict, workdir: Path, stops: loop.StopSignals, on_log: OnLog = None
+    config: ConfigDict, workdir: Path, stops: loop.StopSignals, on_log: OnLog | None = None
 ) -> tuple[int, dict | None]:
     """Trains and scores; returns the step reached, and the result, None if training was stopped.
 
@@ -56,10 +59,20 @@ def run(
     with lock.locked(workdir):
         config = prepare.prepare_workdir(task_module, config, workdir)
         task = task_module.build(config, workdir)
-        step, stopped = loop.run(config, task, workdir, layout, stops, on_log)
-        if stopped:
-            return step, None
-        result = evaluate.score_split(config, workdir, once=True, quiet=on_log is not None)
-        tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
-        results.log_final(workdir, step, result, tracked, on_log)
+        with trackers(config, workdir) as tracked:
+            listeners = [*tracked, *filter(None, [on_log])]
+            step, stopped = loop.run(config, task, workdir, layout, stops, listeners)
+            if stopped:
+                return step, None
+            result = evaluate.score_split(config, workdir, once=True, quiet=on_log is not None)
+            results.log_final(workdir, step, result, listeners)
     return step, result
+
+
+@contextlib.contextmanager
+def trackers(config: ConfigDict, workdir: Path) -> Iterator[list[OnLog]]:
+    """Opens the run in config.train.trackers, from process 0; yields what gets the log lines."""
+    names = config.train.trackers.split(",") if processes.is_first() else ()
+    opens = [registry.load(registry.TRACKERS[name]) for name in filter(None, names)]
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(tracked(workdir, config.to_dict())) for tracked in opens]

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +33,6 @@ from transformer.tasks.task import Task
 from transformer.training.meters import Meters, describe
 from transformer.training.state import TrainState, restore_or_init, save
 from transformer.training.update import make_step
-from transformer.workdir import trackers
 from transformer.workdir.log import Log, OnLog
 from transformer.workdir.saved_config import write_config
 
@@ -88,13 +87,18 @@ class Due(NamedTuple):
 
 
 def run(
-    config: ConfigDict, task: Task, workdir: Path, layout: Layout, stops: StopSignals, on_log: OnLog
+    config: ConfigDict,
+    task: Task,
+    workdir: Path,
+    layout: Layout,
+    stops: StopSignals,
+    listeners: Sequence[OnLog],
 ) -> tuple[int, bool]:
     """Trains; returns the step reached, and whether a signal stopped the run there.
 
     A turn of the loop validates, steps, logs and saves, in this order, what is due. So a resumed
     run, which begins at its newest checkpoint, makes up for a validation that it was killed in.
-    `on_log` gets each line of the log.
+    Each of `listeners` gets each line of the log.
 
     Collective, like everything it calls: all processes take the same steps in the same order.
     """
@@ -103,8 +107,7 @@ def run(
     due = Due(num_steps, save_every, every, patience, task.best_by, task.best_is)
     checkpoints, state, compiled_step = start(config, task, workdir, layout)
     step = int(state.step)
-    tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
-    log = Log(workdir, step, tracked, on_log)
+    log = Log(workdir, step, listeners)
     # Loads batch t: load_batch -> shard_batch -> Batches.rows -> pairs.assemble.
     load = functools.partial(load_batch, task.batches, layout, config.train.accumulate)
     facts = describe(task, state, layout)

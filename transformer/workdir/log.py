@@ -1,4 +1,4 @@
-"""A run's log: metrics.jsonl, TensorBoard and trackers, cut on resuming."""
+"""A run's log: metrics.jsonl and TensorBoard, cut on resuming; listeners get each new line."""
 
 import datetime
 import json
@@ -14,19 +14,17 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from transformer.distributed import processes
 from transformer.errors import quantity
 from transformer.runtime import json_files, paths
-from transformer.workdir import trackers
-from transformer.workdir.trackers import Tracker
 
 METRICS, STARTS, RESULTS = "metrics.jsonl", "starts.jsonl", "evaluations.jsonl"
 KINDS = ("train", "validation")  # the kinds of lines that the training loop writes
 REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an object a second
 
 
-OnLog = Callable[[dict], object] | None  # of each new line
+OnLog = Callable[[dict], object]  # (new line)
 
 
 class Log:
-    """Appends to WORKDIR/metrics.jsonl, one JSON object a line, to TensorBoard and trackers.
+    """Appends to WORKDIR/metrics.jsonl, one JSON object a line, and to TensorBoard.
 
     Each line has 'step', the step of the loss or of the scored params, and 'kind': 'train',
     'validation' or, for the final score, its split (final_SPLIT if that would be one of KINDS). On
@@ -38,11 +36,9 @@ class Log:
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
     """
 
-    def __init__(
-        self, workdir: Path, step: int, tracked: Sequence[Tracker] = (), on_log: OnLog = None
-    ):
-        """Opens the log of a run that is at `step`; `on_log` gets each new line. Collective."""
-        self._trackers, self._on_log = list(tracked), on_log
+    def __init__(self, workdir: Path, step: int, listeners: Sequence[OnLog] = ()):
+        """Opens the log of a run that is at `step`; `listeners` get each new line. Collective."""
+        self._listeners = listeners
         self._path = workdir / METRICS
         lines = [x for x in read(workdir) if x["step"] <= step and x.get("kind") in KINDS]
         # Without a shared disk, only process 0 has a log to read.
@@ -64,9 +60,8 @@ class Log:
         self.lines.append(line)
         if not self._writes:
             return
-        if self._on_log:
-            self._on_log(line)
-        trackers.write(self._trackers, kind, step, values)
+        for listener in self._listeners:
+            listener(line)
         if self._in_bucket:
             # Every rewrite is of the whole log: lines of training wait for REWRITE_SECONDS.
             if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
@@ -126,9 +121,8 @@ class Log:
         self._tensorboard.write_event(Event(wall_time=time.time(), **content))
 
     def close(self) -> None:
-        """Writes the lines that a bucket's file lacks, and closes files and trackers."""
+        """Writes the lines that a bucket's file lacks, and closes the files."""
         self.flush()
-        trackers.close(self._trackers)
         for file in filter(None, (self._file, self._tensorboard)):
             file.close()
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from transformer.runtime import paths
 from transformer.workdir import log
 from transformer.workdir.log import KINDS, Log, OnLog
-from transformer.workdir.trackers import Tracker
 
 NAME = log.RESULTS
 FOLDER = "evaluation"
@@ -83,9 +82,7 @@ def keep(
     logging.info("result saved in %s, outputs in %s.*", workdir / NAME, workdir / FOLDER / name)
 
 
-def log_final(
-    workdir: Path, step: int, result: dict, tracked: Sequence[Tracker] = (), on_log: OnLog = None
-) -> None:
+def log_final(workdir: Path, step: int, result: dict, listeners: Sequence[OnLog] = ()) -> None:
     """Logs a training run's final score, which replaces an older one in metrics.jsonl. Collective.
 
     `step` is the step that the run has reached. The line has the step of the result, which is an
@@ -95,7 +92,7 @@ def log_final(
     # Not 'validation' itself: early stopping counts the lines of that kind.
     kind = f"final_{split}" if split in KINDS else split
     values = {k: v for k, v in result.items() if isinstance(v, int | float | str) and k != "step"}
-    run_log = Log(workdir, step, tracked, on_log)
+    run_log = Log(workdir, step, listeners)
     run_log.write(kind, result["step"], values)
     run_log.close()
 

@@ -1,33 +1,93 @@
-"""Opens a run in Weights & Biases and in MLflow.
+"""Sends a run's numbers to Weights & Biases and to MLflow.
 
 Each package reads its own environment variables (WANDB_PROJECT, WANDB_MODE, MLFLOW_TRACKING_URI,
-MLFLOW_EXPERIMENT_NAME, ...).
+MLFLOW_EXPERIMENT_NAME, ...). WORKDIR/trackers.json keeps the id that a service gave the run: a
+resumed run goes on in the same curves.
 """
 
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from transformer.runtime import paths
-from transformer.workdir.trackers import Tracker
+from transformer.errors import UserError
+from transformer.runtime import json_files, paths
+
+IDS = "trackers.json"
+
+OnLog = Callable[[dict], object]
+# (id, (step, numbers) -> None, () -> None that waits until all numbers are sent)
+OpenRun = tuple[str, Callable[[int, dict], object], Callable[[], object]]
 
 
-def wandb(run_id: str | None, workdir: Path, config: dict) -> Tracker:
-    """Opens the run in Weights & Biases; `run_id` None: a new one."""
-    import wandb
+@contextlib.contextmanager
+def wandb(workdir: Path, config: dict) -> Iterator[OnLog]:
+    """Yields a function that sends a log line to Weights & Biases."""
 
-    folder = None if paths.in_bucket(workdir) else workdir
-    run = wandb.init(id=run_id, resume="allow", name=workdir.name, dir=folder, config=config)
-    # W&B's own step can only go up, but a resumed run logs the steps after its checkpoint again. So
-    # the x-axis of all curves is a number that we log, 'step'.
-    run.define_metric("*", step_metric="step")
-    return Tracker(run.id, lambda step, numbers: run.log({"step": step, **numbers}), run.finish)
+    def start(run_id: str | None) -> OpenRun:
+        import wandb
+
+        folder = None if paths.in_bucket(workdir) else workdir
+        run = wandb.init(id=run_id, resume="allow", name=workdir.name, dir=folder, config=config)
+        # W&B's own step can only go up, but a resumed run logs the steps after its checkpoint
+        # again. So the x-axis of all curves is a number that we log, 'step'.
+        run.define_metric("*", step_metric="step")
+        return run.id, lambda step, numbers: run.log({"step": step, **numbers}), run.finish
+
+    with tracked("wandb", start, workdir) as send:
+        yield send
 
 
-def mlflow(run_id: str | None, workdir: Path, config: dict) -> Tracker:
-    """Opens the run in MLflow; `run_id` None: a new one."""
-    import mlflow
+@contextlib.contextmanager
+def mlflow(workdir: Path, config: dict) -> Iterator[OnLog]:
+    """Yields a function that sends a log line to MLflow."""
 
-    run = mlflow.start_run(run_id=run_id, run_name=workdir.name)
-    if run_id is None:
-        mlflow.log_dict(config, "config.json")
-    write = lambda step, numbers: mlflow.log_metrics(numbers, step=step)
-    return Tracker(run.info.run_id, write, mlflow.end_run)
+    def start(run_id: str | None) -> OpenRun:
+        import mlflow
+
+        run = mlflow.start_run(run_id=run_id, run_name=workdir.name)
+        if run_id is None:
+            mlflow.log_dict(config, "config.json")
+        send = lambda step, numbers: mlflow.log_metrics(numbers, step=step)
+        return run.info.run_id, send, mlflow.end_run
+
+    with tracked("mlflow", start, workdir) as send:
+        yield send
+
+
+@contextlib.contextmanager
+def tracked(name: str, start: Callable[[str | None], OpenRun], workdir: Path) -> Iterator[OnLog]:
+    """Opens the run in a service by `start(its id, None if it is new)`; yields what sends a line.
+
+    Numbers are sent as 'train/loss', ...; texts are in metrics.jsonl alone. UserError if the
+    service does not start. If it fails later, it gets nothing more, with an error in the log: a
+    service that is down is no reason not to train.
+    """
+    file, is_open = workdir / IDS, True
+    ids = json_files.read_object(file) if file.exists() else {}
+    try:
+        run_id, send, close = start(ids.get(name))
+    except Exception as error:  # whatever a service answers
+        raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
+    json_files.write(file, {**ids, name: run_id})
+
+    def on_log(line: dict) -> None:
+        nonlocal is_open
+        if not is_open:
+            return
+        numbers = {f"{line['kind']}/{k}": x for k, x in line.items() if isinstance(x, int | float)}
+        del numbers[f"{line['kind']}/step"]
+        try:
+            send(line["step"], numbers)
+        except Exception as error:  # as above
+            is_open = False
+            logging.error("%s gets nothing from step %d on: %s", name, line["step"], error)
+
+    try:
+        yield on_log
+    finally:
+        try:
+            if is_open:
+                close()
+        except Exception as error:  # as above; what was trained is saved
+            logging.error("%s: %s", name, error)
