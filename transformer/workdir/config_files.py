@@ -51,8 +51,6 @@ def load(file: str) -> tuple[ConfigDict, dict]:
     try:
         with _configs_importable():
             spec.loader.exec_module(module)
-            if not callable(getattr(module, "get_config", None)):
-                raise ValueError(f"{path} has no function get_config() that returns the config")
             if variant and not inspect.signature(module.get_config).parameters:
                 raise ValueError(f"{path} has no variants, found {variant!r}")
             config = module.get_config(*filter(None, [variant]))
@@ -100,10 +98,7 @@ def _explained(error: Exception, path: Path) -> str:
     message = " ".join(str(error).split())
     if type(error) is ValueError:  # ours, or the config's of a variant: it cannot import UserError
         return message
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
-    lines = traceback.extract_tb(error.__traceback__)
     # The innermost frame in the config itself: a library that it calls may have raised the error.
-    frame = next((line for line in reversed(lines) if Path(line.filename) == path.resolve()), None)
-    place = f"line {frame.lineno}, `{frame.line}`: " if frame else ""
-    return f"{place}{type(error).__name__}: {message}"
+    lines = traceback.extract_tb(error.__traceback__)
+    places = [f"line {x.lineno}, `{x.line}`: " for x in lines if x.filename == str(path.resolve())]
+    return f"{places[-1] if places else ''}{type(error).__name__}: {message}"
