@@ -62,7 +62,7 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], flo
     from transformer.models import kernels
     from transformer.runtime import startup
     from transformer.tasks.task import init_params
-    from transformer.training.state import restore_or_init
+    from transformer.training.start import restore_or_init
     from transformer.training.update import make_step
 
     startup.compute_in_calling_thread()  # all four as in launch.py

@@ -19,7 +19,7 @@ from transformer.distributed.layout import make_layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.modes import prepare
 from transformer.tasks import splits, translation, vocabularies
-from transformer.training import loop, state, update
+from transformer.training import start, update
 
 PAGE = Path(__file__).with_name("one-batch.md")
 BLOCK = re.compile(r"(?:^    .*\n)+", re.MULTILINE)
@@ -57,9 +57,9 @@ def blocks(folder: Path) -> list[str]:
 
     # For each batch: rows to new params. Adam's first moment is then 1 - b1 of the gradient.
     layout = make_layout(config.parallel.strategy, num_devices=1)
-    batch, shape = loop.load_batch(task.batches, layout, 1, 0)
+    batch, shape = start.load_batch(task.batches, layout, 1, 0)
     optimizer, train_step = update.make_step(config, task.loss)
-    first = state.restore_or_init(task.init, optimizer, config.train.seed, None, layout)
+    first = start.restore_or_init(task.init, optimizer, config.train.seed, None, layout)
     params = jax.tree.map(np.array, first.params)  # a copy: the compiled step donates its state
     new, metrics = compile_step(train_step, layout, first)(first, batch)
     metrics = {name: float(value) for name, value in metrics.items()}

@@ -22,7 +22,7 @@ from transformer.models import fields as model_fields
 from transformer.tasks import losses
 from transformer.tasks.task import init_params
 from transformer.training import optimizer, update
-from transformer.training.state import init_state
+from transformer.training.update import init_state
 
 Tree = Any
 SUBJECTS = {"나는": "I", "너는": "you", "우리는": "we", "그들은": "they"}

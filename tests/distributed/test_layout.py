@@ -12,7 +12,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from transformer.distributed import layout
 from transformer.distributed.layout import gather_params
 from transformer.distributed.parallel_step import rows_for_devices
-from transformer.training.state import init_state, restore_or_init, save
+from transformer.training.start import restore_or_init, save
+from transformer.training.update import init_state
 
 STEPS = 30
 

@@ -27,7 +27,7 @@ from transformer.distributed.parallel_step import (
     shard_batch,
 )
 from transformer.tasks.losses import cross_entropy
-from transformer.training.state import restore_or_init, save
+from transformer.training.start import restore_or_init, save
 
 # Rows
 

@@ -10,8 +10,9 @@ from helpers import tiny
 from transformer.checkpoints import manager
 from transformer.distributed import layout
 from transformer.distributed.parallel_step import compile_step
-from transformer.training import loop, update
-from transformer.training.state import init_state, restore_or_init
+from transformer.training import start, update
+from transformer.training.start import restore_or_init
+from transformer.training.update import init_state
 
 ADAM = tiny.adam()
 DROPOUT = {"dropout_rate": 0.5}
@@ -66,7 +67,7 @@ def after_steps(config, task, layout, count=3):
     state = restore_or_init(task.init, optimizer, 0, None, layout)
     compiled = compile_step(train_step, layout, state)
     for t in range(count):
-        batch, _ = loop.load_batch(task.batches, layout, 1, t)
+        batch, _ = start.load_batch(task.batches, layout, 1, t)
         state, metrics = compiled(state, batch)
     return state.params, metrics
 

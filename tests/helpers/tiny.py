@@ -14,7 +14,7 @@ from transformer.models import fields
 from transformer.models.transformer import Transformer
 from transformer.tasks import losses
 from transformer.training import optimizer, update
-from transformer.training.state import init_state
+from transformer.training.update import init_state
 
 PAD, START = 0, 1
 VOCABULARY = 13

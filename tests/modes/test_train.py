@@ -14,7 +14,7 @@ from transformer.checkpoints import weights
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
 from transformer.tasks import saved_model, translation, vocabularies
-from transformer.training import loop
+from transformer.training import start
 from transformer.workdir import config_files, saved_config
 from transformer.workdir.log import read
 
@@ -98,7 +98,7 @@ def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, mo
         handlers.extend(map(signal.getsignal, numbers))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop, "rehearse", rehearse)
+    monkeypatch.setattr(start, "dry_run", rehearse)
     with pytest.raises(KeyboardInterrupt):
         train.train(tiny_config(), tmp_path)
     assert handlers == list(map(signal.getsignal, numbers))
@@ -184,7 +184,7 @@ def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, mon
     def stop(*_, **__):
         raise Enough
 
-    monkeypatch.setattr(loop, "rehearse", stop)
+    monkeypatch.setattr(start, "dry_run", stop)
     for changes in ({}, {"data.batch_tokens": 512}, {"vocabulary.size": 285}):
         with pytest.raises(Enough):
             train.train(tiny_config(changes), tmp_path)

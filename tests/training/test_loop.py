@@ -23,7 +23,7 @@ from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
 from transformer.modes import train
 from transformer.tasks import losses, translation
-from transformer.training import loop
+from transformer.training import start
 from transformer.workdir.log import read
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -184,7 +184,7 @@ def exhausted(*_, **__):
 @pytest.mark.parametrize(
     ("owner", "name", "said"),
     [
-        (loop, "compile_step", r"a step with 32 rows of 32 positions .*config.data.batch_tokens"),
+        (start, "compile_step", r"a step with 32 rows of 32 positions .*config.data.batch_tokens"),
         (losses, "outcome", r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens"),
         (
             compiled,
@@ -238,7 +238,7 @@ def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, cap
     said = [record.getMessage() for record in caplog.records]
     assert any(re.search(r"^dry run done in .*, [2-4] steps of training", x) for x in said)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "rehearse", lambda state, *_: state)
+        patch.setattr(start, "dry_run", lambda state, *_: state)
         train.train(config.copy_and_resolve_references(), tmp_path / "without")
     assert without_times(tmp_path / "run") == without_times(tmp_path / "without")
 

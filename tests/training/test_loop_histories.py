@@ -13,8 +13,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from transformer.training import loop
-from transformer.training import state as states
-from transformer.training.state import TrainState
+from transformer.training.update import TrainState
 
 
 class Killed(BaseException):
@@ -113,14 +112,15 @@ def run(world, monkeypatch):
     """One process: `loop.run` in the world."""
     values = {"best_is": "highest", "best_by": "score", "identity": {}, "evaluate": world.evaluate}
     task = types.SimpleNamespace(**values, loss=None, init=None, batches=None)
+    begin = types.SimpleNamespace(
+        open_run=lambda *_: (world, TrainState(world.disk, 0, world.disk, None), world.step),
+        dry_run=lambda state, *_: state,
+        load_batch=lambda *_: None,
+        save=lambda checkpoints, step, state, layout: world.save(step, state.params, None),
+    )
     replaced = {
-        "make_step": lambda *_: (None, None),
-        "Checkpoints": lambda *_, **__: world,
-        "restore_or_init": lambda *_: TrainState(world.disk, 0, world.disk, None),
-        "write_config": lambda *_: None,
-        "compile_step": lambda *_: world.step,
+        "start": begin,
         "describe": lambda *_: None,
-        "rehearse": lambda state, *_: state,
         "make_any_process": world.make_any_process,
         "Meters": lambda *_, **__: world,
         "prefetch": lambda load, steps: ((t, (1, 1)) for t in steps),
@@ -130,16 +130,14 @@ def run(world, monkeypatch):
     with monkeypatch.context() as patch:
         for name, value in replaced.items():
             patch.setattr(loop, name, value)
-        patch.setattr(states, "to_save", replaced["to_save"])
         # Giving memory back takes 10 ms where a process has much: half of the time of all tests.
         patch.setattr(loop.memory, "freed_returned", contextlib.nullcontext)
         patch.setattr(loop, "Log", lambda *_: world)
         patch.setattr(loop.processes, "all_gather", lambda value: [value])
         train = {"num_steps": world.config.num_steps, "save_every": world.config.save_every}
-        train |= {"keep": 1, "seed": 0, "accumulate": 1, "log_every": 1}
-        train |= {"init_from": "", "trackers": ""}
+        train |= {"accumulate": 1, "log_every": 1}
         evaluate = {"every": world.config.every, "patience": world.config.patience}
-        config = ConfigDict({"train": train, "evaluate": evaluate | {"average_last": 1}})
+        config = ConfigDict({"train": train, "evaluate": evaluate})
         signals = lambda: contextlib.nullcontext(lambda: world.stopped)
         return loop.run(config, task, pathlib.Path("unused"), None, signals, None)
 

@@ -6,40 +6,103 @@ docs/one-batch.md follows one batch from text to new params.
 import contextlib
 import functools
 import logging
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import weights
 from transformer.checkpoints.manager import Checkpoints
 from transformer.checkpoints.store import signed
-from transformer.data.batches import Batches, prefetch
+from transformer.data.batches import prefetch
 from transformer.distributed import processes
 from transformer.distributed.layout import Layout, gather_params, to_save
-from transformer.distributed.parallel_step import (
-    compile_step,
-    make_any_process,
-    rows_for_devices,
-    shard_batch,
-)
-from transformer.errors import quantity
-from transformer.runtime import memory, progress
+from transformer.distributed.parallel_step import make_any_process
+from transformer.runtime import memory
 from transformer.tasks.task import Task
+from transformer.training import start
 from transformer.training.meters import Meters, describe
-from transformer.training.state import TrainState, restore_or_init, save
-from transformer.training.update import make_step
 from transformer.workdir.log import Log, OnLog
-from transformer.workdir.saved_config import write_config
 
 Tree = Any
 
 # A context manager for the time of training, which yields a function: whether to stop.
 StopSignals = Callable[[], contextlib.AbstractContextManager[Callable[[], bool]]]
+
+
+def run(
+    config: ConfigDict,
+    task: Task,
+    workdir: Path,
+    layout: Layout,
+    stops: StopSignals,
+    listeners: Sequence[OnLog],
+) -> tuple[int, bool]:
+    """Trains; returns the step reached, and whether a signal stopped the run there.
+
+    A turn of the loop validates, steps, logs and saves, in this order, what is due. So a resumed
+    run, which begins at its newest checkpoint, makes up for a validation that it was killed in.
+    Each of `listeners` gets each line of the log.
+
+    Collective, like everything it calls: all processes take the same steps in the same order.
+    """
+    num_steps, save_every = config.train.num_steps, config.train.save_every
+    every, patience = config.evaluate.every, config.evaluate.patience
+    due = Due(num_steps, save_every, every, patience, task.best_by, task.best_is)
+    checkpoints, state, compiled_step = start.open_run(config, task, workdir, layout)
+    step = int(state.step)
+    log = Log(workdir, step, listeners)
+    # Loads batch t: load_batch -> shard_batch -> Batches.rows -> pairs.assemble.
+    load = functools.partial(start.load_batch, task.batches, layout, config.train.accumulate)
+    facts = describe(task, state, layout)
+    if due.ends(step, log.lines):
+        # A validation that the run was killed in is made up for below.
+        logging.info("already at step %d of %d: nothing left to train", step, num_steps)
+    else:
+        state = start.dry_run(state, compiled_step, load, task, layout)
+        log.started(step, facts)
+    stopping = False
+    any_process = make_any_process(layout)  # (bool) -> whether it is true in any process
+    meters = Meters(task, log, step=step, num_steps=num_steps, every=config.train.log_every)
+    prefetched = prefetch(load, range(step, num_steps))  # by a thread, from the first next() on
+    with stops() as signalled, meters, contextlib.closing(prefetched):
+        while not stopping:
+            if due.validates(step) and not log.has_validation(step):
+                with meters.paused(), memory.freed_returned():
+                    validate(step, state.params, task, checkpoints, meters, layout)
+            if due.ends(step, log.lines):
+                break
+            with meters.waiting_for_data():
+                batch, shape = next(prefetched)
+            # Returns at once (asynchronous dispatch), but not on a single CPU device, see
+            # startup.compute_in_calling_thread. A non-finite update is skipped inside.
+            state, metrics = compiled_step(state, batch)
+            step += 1
+            # A signal reaches one process, and all must stop after the same step: they agree on it
+            # two steps late (at once with one process).
+            stopping = any_process(signalled())
+            saving = stopping or due.saves(step)
+            # Metrics are read two steps late, so that the device never waits for the host; before a
+            # checkpoint they are all read, because a resumed run does not write their lines again.
+            meters.add(step, metrics, shape=shape, lag=0 if saving else 2)
+            if saving:
+                log.flush()
+                start.save(checkpoints, step, state, layout)
+        # Only after success, not in a `finally`: closing waits for all processes, and would hang if
+        # another has failed.
+        checkpoints.close()
+        log.close()
+        return step, stopping or any(processes.all_gather(signalled()))
+
+
+def validate(
+    step: int, params: Tree, task: Task, checkpoints: Checkpoints, meters: Meters, layout: Layout
+) -> None:
+    """Scores the params, saves them if they are the best, and logs the scores. Collective."""
+    checkpoints.finish()  # a kill from here on costs no step
+    scores = task.evaluate(gather_params(params, layout))
+    best = checkpoints.save_best(step, to_save(params, layout), scores[task.best_by])
+    meters.validation(step, scores, best)  # last: this line marks the validation as done
 
 
 class Due(NamedTuple):
@@ -84,164 +147,3 @@ class Due(NamedTuple):
         # is at least one before them.
         latest, before = scores[-self.patience :], scores[: -self.patience]
         return 0 < self.patience < len(scores) and max(latest) <= max(before)
-
-
-def run(
-    config: ConfigDict,
-    task: Task,
-    workdir: Path,
-    layout: Layout,
-    stops: StopSignals,
-    listeners: Sequence[OnLog],
-) -> tuple[int, bool]:
-    """Trains; returns the step reached, and whether a signal stopped the run there.
-
-    A turn of the loop validates, steps, logs and saves, in this order, what is due. So a resumed
-    run, which begins at its newest checkpoint, makes up for a validation that it was killed in.
-    Each of `listeners` gets each line of the log.
-
-    Collective, like everything it calls: all processes take the same steps in the same order.
-    """
-    num_steps, save_every = config.train.num_steps, config.train.save_every
-    every, patience = config.evaluate.every, config.evaluate.patience
-    due = Due(num_steps, save_every, every, patience, task.best_by, task.best_is)
-    checkpoints, state, compiled_step = start(config, task, workdir, layout)
-    step = int(state.step)
-    log = Log(workdir, step, listeners)
-    # Loads batch t: load_batch -> shard_batch -> Batches.rows -> pairs.assemble.
-    load = functools.partial(load_batch, task.batches, layout, config.train.accumulate)
-    facts = describe(task, state, layout)
-    if due.ends(step, log.lines):
-        # A validation that the run was killed in is made up for below.
-        logging.info("already at step %d of %d: nothing left to train", step, num_steps)
-    else:
-        state = rehearse(state, compiled_step, load, task, layout)
-        log.started(step, facts)
-    stopping = False
-    any_process = make_any_process(layout)  # (bool) -> whether it is true in any process
-    meters = Meters(task, log, step=step, num_steps=num_steps, every=config.train.log_every)
-    prefetched = prefetch(load, range(step, num_steps))  # by a thread, from the first next() on
-    with stops() as signalled, meters, contextlib.closing(prefetched):
-        while not stopping:
-            if due.validates(step) and not log.has_validation(step):
-                with meters.paused(), memory.freed_returned():
-                    validate(step, state.params, task, checkpoints, meters, layout)
-            if due.ends(step, log.lines):
-                break
-            with meters.waiting_for_data():
-                batch, shape = next(prefetched)
-            # Returns at once (asynchronous dispatch), but not on a single CPU device, see
-            # startup.compute_in_calling_thread. A non-finite update is skipped inside.
-            state, metrics = compiled_step(state, batch)
-            step += 1
-            # A signal reaches one process, and all must stop after the same step: they agree on it
-            # two steps late (at once with one process).
-            stopping = any_process(signalled())
-            saving = stopping or due.saves(step)
-            # Metrics are read two steps late, so that the device never waits for the host; before a
-            # checkpoint they are all read, because a resumed run does not write their lines again.
-            meters.add(step, metrics, shape=shape, lag=0 if saving else 2)
-            if saving:
-                log.flush()
-                save(checkpoints, step, state, layout)
-        # Only after success, not in a `finally`: closing waits for all processes, and would hang if
-        # another has failed.
-        checkpoints.close()
-        log.close()
-        return step, stopping or any(processes.all_gather(signalled()))
-
-
-def validate(
-    step: int, params: Tree, task: Task, checkpoints: Checkpoints, meters: Meters, layout: Layout
-) -> None:
-    """Scores the params, saves them if they are the best, and logs the scores. Collective."""
-    checkpoints.finish()  # a kill from here on costs no step
-    scores = task.evaluate(gather_params(params, layout))
-    best = checkpoints.save_best(step, to_save(params, layout), scores[task.best_by])
-    meters.validation(step, scores, best)  # last: this line marks the validation as done
-
-
-def start(
-    config: ConfigDict, task: Task, workdir: Path, layout: Layout
-) -> tuple[Checkpoints, TrainState, Callable]:
-    """Opens the checkpoints, restores or initialises the state, and writes config.json.
-
-    Returns (checkpoints, state, compiled step).
-    """
-    optimizer, step_function = make_step(config, task.loss)
-    checkpoints = Checkpoints(
-        workdir,
-        keep=max(config.train.keep, config.evaluate.average_last),
-        every=config.train.save_every,
-        identity=task.identity,
-        best_is=task.best_is,
-    )
-    load_params = None
-    if config.train.init_from:
-        where = config.train.init_from, config.train.init_skip
-        load_params = functools.partial(weights.load_init_from, *where, task.identity, layout)
-    state = restore_or_init(
-        task.init, optimizer, config.train.seed, checkpoints, layout, load_params
-    )
-    write_config(config, workdir)
-    return checkpoints, state, compile_step(step_function, layout, state)
-
-
-def load_batch(
-    batches: Batches, layout: Layout, accumulate: int, t: int
-) -> tuple[dict, tuple[int, int]]:
-    """Returns batch t sharded over the devices, and its shape (padded rows, length).
-
-    Rows of weight 0 pad the batch to a multiple of data-parallel devices x `accumulate`: 195 rows
-    become 200 on 8 devices with accumulate 1, and 208 with accumulate 2.
-    """
-    rows, length = batches.shape(t)
-    padded_rows = rows_for_devices(rows, layout.num_row_shards * accumulate)
-    batch = shard_batch(functools.partial(batches.rows, t), padded_rows, layout)
-    return batch, (padded_rows, length)
-
-
-# What to do if a step does not fit into memory.
-OUT_OF_MEMORY_REMEDY = (
-    "lower config.data.batch_tokens (or batch_images), raise config.train.accumulate, or set "
-    "config.model.remat=True if the model has it"
-)
-
-
-def rehearse(
-    state: TrainState, compiled_step: Callable, load: Callable, task: Task, layout: Layout
-) -> TrainState:
-    """Makes a dry run: validation in its largest shapes, and a step in each batch shape.
-
-    UserError if something does not fit into the devices' memory: now, not hours later. Returns the
-    state unchanged; the one passed in is donated.
-    """
-    batches = [load(t) for t in task.batches.first_of_each_length()]
-    logging.info("dry run: compiling, and running the largest shapes once")
-    start = time.perf_counter()
-    waiting = progress.waiting("dry run: validation")
-    with waiting, memory.freed_returned(), ThreadPoolExecutor(1) as thread:
-        # On a CPU the step is compiled meanwhile. JAX keeps its programs for the calls below, which
-        # raise again what fails here. A GPU's compiler times kernels: validation would disturb it.
-        if jax.default_backend() == "cpu" and jax.process_count() == 1:
-            with jax.debug_nans(False):
-                for batch, _ in batches:
-                    thread.submit(compiled_step.lower(state, batch).compile)
-        try:
-            task.rehearse(gather_params(state.params, layout))
-        except BaseException:
-            thread.shutdown(wait=False, cancel_futures=True)
-            raise
-    # After validation, so that the step's memory is kept for the first step of training.
-    for batch, (rows, length) in batches:
-        what = f"a step with {rows} rows of {length} positions"
-        # A batch of zeros has no weight: its gradient is divided by 0, and the update is skipped.
-        fits = memory.fits_in_memory(what, OUT_OF_MEMORY_REMEDY)
-        with progress.waiting(f"dry run: {what}"), fits, jax.debug_nans(False):
-            state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
-            jax.block_until_ready(state)
-        # The dry run's step is undone: batch numbers and the schedule begin where they were.
-        state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
-    message = "dry run done in %.1f s: the largest batches of validation, %s of training"
-    logging.info(message, time.perf_counter() - start, quantity(len(batches), "step"))
-    return state

@@ -17,7 +17,7 @@ from transformer.distributed.layout import Layout, bytes_per_device
 from transformer.runtime import progress
 from transformer.runtime.devices import hardware
 from transformer.tasks.task import Task
-from transformer.training.state import TrainState
+from transformer.training.update import TrainState
 from transformer.workdir.log import Log
 
 Tree = Any

@@ -1,8 +1,8 @@
-"""One update: the gradient of a batch's loss, then the optimizer, unless it is non-finite."""
+"""The state of training, and one update: gradient, then optimizer, unless it is non-finite."""
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,22 @@ from ml_collections import ConfigDict
 from transformer.distributed.parallel_step import random_per_device, sum_over_devices
 from transformer.models import kernels
 from transformer.training import optimizer as optimizers
-from transformer.training.state import TrainState
 
 Tree = Any
+
+
+class TrainState(NamedTuple):
+    """The state of training. It holds no random key: keys are derived from seed and step."""
+
+    step: jax.Array  # number of batches seen
+    skipped: jax.Array  # number of them whose update was non-finite, and so skipped
+    params: Tree
+    opt_state: Tree
+
+
+def init_state(params: Tree, optimizer: optax.GradientTransformation) -> TrainState:
+    """Returns the state before the first update."""
+    return TrainState(jnp.int32(0), jnp.int32(0), params, optimizer.init(params))
 
 
 def make_step(config: ConfigDict, loss: Callable) -> tuple[optax.GradientTransformation, Callable]:

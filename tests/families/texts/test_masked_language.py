@@ -17,7 +17,7 @@ from transformer.errors import UserError
 from transformer.families.texts import classification, masked_language
 from transformer.modes import evaluate, train
 from transformer.tasks import saved_model
-from transformer.training import loop
+from transformer.training import start
 from transformer.workdir import saved_config
 from transformer.workdir.log import read
 
@@ -92,7 +92,7 @@ def test_a_classifier_starts_from_it(pretrained, folder, tmp_path):
     config = classification.prepare(config, tmp_path, None)
     task = classification.build(config, tmp_path)
     place = layout.make_layout("pmap")
-    state = loop.start(config, task, tmp_path, place)[1]
+    state = start.open_run(config, task, tmp_path, place)[1]
     started = flatten_dict(state.params, sep="/")
     best = saved_model.load(saved_config.read_config(pretrained), pretrained)
     expected = flatten_dict(best.params, sep="/")

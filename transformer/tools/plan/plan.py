@@ -23,8 +23,7 @@ from transformer.runtime.devices import HARDWARE, hardware
 from transformer.tasks.task import init_params
 from transformer.tools.plan import plan_text, program, step_time, topologies
 from transformer.tools.plan.collectives import find_collectives, summed
-from transformer.training.state import TrainState, init_state
-from transformer.training.update import make_step
+from transformer.training.update import TrainState, init_state, make_step
 
 Tree = dict
 

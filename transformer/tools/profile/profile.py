@@ -12,9 +12,9 @@ from transformer.distributed.parallel_step import compile_step
 from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.runtime import paths
-from transformer.training import loop
-from transformer.training.state import TrainState, restore_or_init
-from transformer.training.update import make_step
+from transformer.training import start
+from transformer.training.start import restore_or_init
+from transformer.training.update import TrainState, make_step
 
 WARM_UP = 10  # steps before the trace, as the first ones compile
 
@@ -33,7 +33,7 @@ def profile(config: ConfigDict, workdir: Path) -> None:
     optimizer, step_function = make_step(config, task.loss)
     state = restore_or_init(task.init, optimizer, config.train.seed, None, layout)
     compiled_step = compile_step(step_function, layout, state)
-    load = lambda t: loop.load_batch(task.batches, layout, config.train.accumulate, t)
+    load = lambda t: start.load_batch(task.batches, layout, config.train.accumulate, t)
 
     def train(state: TrainState, numbers: range) -> TrainState:
         for t, (batch, _) in zip(numbers, prefetch(load, numbers), strict=True):

@@ -1,0 +1,167 @@
+"""How a run begins: its state, restored or random, and a dry run; how a state is saved."""
+
+import functools
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from ml_collections import ConfigDict
+
+from transformer.checkpoints import weights
+from transformer.checkpoints.manager import Checkpoints
+from transformer.checkpoints.weights import flatten, unflatten
+from transformer.data.batches import Batches
+from transformer.distributed.layout import (
+    Layout,
+    from_saved,
+    gather_params,
+    place,
+    state_shardings,
+    to_restore,
+    to_save,
+)
+from transformer.distributed.parallel_step import compile_step, rows_for_devices, shard_batch
+from transformer.errors import quantity
+from transformer.runtime import memory, progress
+from transformer.tasks.task import Task
+from transformer.training.update import TrainState, init_state, make_step
+from transformer.workdir.saved_config import write_config
+
+Tree = Any
+
+
+def open_run(
+    config: ConfigDict, task: Task, workdir: Path, layout: Layout
+) -> tuple[Checkpoints, TrainState, Callable]:
+    """Opens the checkpoints, restores or initialises the state, and writes config.json.
+
+    Returns (checkpoints, state, compiled step).
+    """
+    optimizer, step_function = make_step(config, task.loss)
+    checkpoints = Checkpoints(
+        workdir,
+        keep=max(config.train.keep, config.evaluate.average_last),
+        every=config.train.save_every,
+        identity=task.identity,
+        best_is=task.best_is,
+    )
+    load_params = None
+    if config.train.init_from:
+        where = config.train.init_from, config.train.init_skip
+        load_params = functools.partial(weights.load_init_from, *where, task.identity, layout)
+    state = restore_or_init(
+        task.init, optimizer, config.train.seed, checkpoints, layout, load_params
+    )
+    write_config(config, workdir)
+    return checkpoints, state, compile_step(step_function, layout, state)
+
+
+def restore_or_init(
+    init: Callable[[jax.Array], Tree],
+    optimizer: optax.GradientTransformation,
+    seed: int,
+    checkpoints: Checkpoints | None,
+    layout: Layout,
+    load_params: Callable[[Tree], dict[str, jax.Array]] | None = None,
+) -> TrainState:
+    """Returns the state of the newest undamaged checkpoint, or one with random params.
+
+    Without a checkpoint, the arrays of `load_params(shapes)`, {path: array}, replace random params.
+    Collective.
+    """
+    key = jax.random.key(seed)
+    shapes = jax.eval_shape(lambda key: init_state(init(key), optimizer), key)
+    # Shapes only: random params are made below, and only without a checkpoint.
+    abstract = to_restore(shapes, layout)
+    if checkpoints and (restored := checkpoints.restore(abstract.params, _with_skipped(abstract))):
+        number, params, rest = restored
+        logging.info("resuming from step %d", number)
+        # jit, because only a compiled program can make an array on devices of several processes.
+        step = jax.jit(lambda: jnp.int32(number), out_shardings=abstract.step.sharding)()
+        state = TrainState(step, rest["skipped"], params, rest["opt_state"])
+        return from_saved(state, layout)
+    loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
+    shardings = state_shardings(shapes, layout)
+    params = unflatten(flatten(place(init(key), shardings.params)) | loaded)
+    # The rest alone is computed by a program, which would hold the params twice.
+    init_rest = lambda params: init_state(params, optimizer)._replace(params=None)
+    rest = jax.jit(init_rest, out_shardings=shardings._replace(params=None))(params)
+    return rest._replace(params=params)
+
+
+def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:
+    """Starts saving a state; its arrays may be donated on return."""
+    # Global arrays, as the checkpoint manager requires of every process.
+    saved_state = to_save(state, layout)
+    checkpoints.save(step, saved_state.params, _with_skipped(saved_state))
+
+
+def _with_skipped(state: TrainState) -> Tree:
+    """Returns what is saved beside the params; the step is the name of the checkpoint's folder."""
+    return {"opt_state": state.opt_state, "skipped": state.skipped}
+
+
+def load_batch(
+    batches: Batches, layout: Layout, accumulate: int, t: int
+) -> tuple[dict, tuple[int, int]]:
+    """Returns batch t sharded over the devices, and its shape (padded rows, length).
+
+    Rows of weight 0 pad the batch to a multiple of data-parallel devices x `accumulate`: 195 rows
+    become 200 on 8 devices with accumulate 1, and 208 with accumulate 2.
+    """
+    rows, length = batches.shape(t)
+    padded_rows = rows_for_devices(rows, layout.num_row_shards * accumulate)
+    batch = shard_batch(functools.partial(batches.rows, t), padded_rows, layout)
+    return batch, (padded_rows, length)
+
+
+# What to do if a step does not fit into memory.
+OUT_OF_MEMORY_REMEDY = (
+    "lower config.data.batch_tokens (or batch_images), raise config.train.accumulate, or set "
+    "config.model.remat=True if the model has it"
+)
+
+
+def dry_run(
+    state: TrainState, compiled_step: Callable, load: Callable, task: Task, layout: Layout
+) -> TrainState:
+    """Makes a dry run: validation in its largest shapes, and a step in each batch shape.
+
+    UserError if something does not fit into the devices' memory: now, not hours later. Returns the
+    state unchanged; the one passed in is donated.
+    """
+    batches = [load(t) for t in task.batches.first_of_each_length()]
+    logging.info("dry run: compiling, and running the largest shapes once")
+    start = time.perf_counter()
+    waiting = progress.waiting("dry run: validation")
+    with waiting, memory.freed_returned(), ThreadPoolExecutor(1) as thread:
+        # On a CPU the step is compiled meanwhile. JAX keeps its programs for the calls below, which
+        # raise again what fails here. A GPU's compiler times kernels: validation would disturb it.
+        if jax.default_backend() == "cpu" and jax.process_count() == 1:
+            with jax.debug_nans(False):
+                for batch, _ in batches:
+                    thread.submit(compiled_step.lower(state, batch).compile)
+        try:
+            task.rehearse(gather_params(state.params, layout))
+        except BaseException:
+            thread.shutdown(wait=False, cancel_futures=True)
+            raise
+    # After validation, so that the step's memory is kept for the first step of training.
+    for batch, (rows, length) in batches:
+        what = f"a step with {rows} rows of {length} positions"
+        # A batch of zeros has no weight: its gradient is divided by 0, and the update is skipped.
+        fits = memory.fits_in_memory(what, OUT_OF_MEMORY_REMEDY)
+        with progress.waiting(f"dry run: {what}"), fits, jax.debug_nans(False):
+            state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
+            jax.block_until_ready(state)
+        # The dry run's step is undone: batch numbers and the schedule begin where they were.
+        state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
+    message = "dry run done in %.1f s: the largest batches of validation, %s of training"
+    logging.info(message, time.perf_counter() - start, quantity(len(batches), "step"))
+    return state
