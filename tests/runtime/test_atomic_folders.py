@@ -1,6 +1,8 @@
 """A folder is there as a whole, with its checksums, or not at all."""
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -28,20 +30,26 @@ def test_a_failed_writer_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_only_abandoned_drafts_are_removed(tmp_path):
+def test_abandoned_drafts_are_removed_and_writers_take_turns(tmp_path):
     (tmp_path / "old-draft-abc").mkdir()
-    with draft(tmp_path / "first") as first, draft(tmp_path / "second"):
-        assert first.exists()  # its writer has it locked
-        assert not (tmp_path / "old-draft-abc").exists()
+    events = []
+
+    def write(name):
+        with draft(tmp_path / name) as written:
+            assert sorted(tmp_path.glob("*-draft-*")) == [written]
+            events.append(name)
+            time.sleep(0.1)
+            events.append(name)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(write, ("first", "second")))
+    assert events in (["first"] * 2 + ["second"] * 2, ["second"] * 2 + ["first"] * 2)
     assert set(tmp_path.iterdir()) == {tmp_path / "first", tmp_path / "second"}
 
 
-def test_the_files_of_the_last_writer_count(tmp_path):
-    """Another process was first, and its folder was damaged since."""
-    with draft(tmp_path / "made") as last:
-        (last / "a.txt").write_text("a")
-        with draft(tmp_path / "made") as first:
-            (first / "a.txt").write_text("a")
-        (tmp_path / "made" / "a.txt").write_text("b")
+def test_a_damaged_folder_is_replaced(tmp_path):
+    for content in ("b", "a"):
+        with draft(tmp_path / "made") as written:
+            (written / "a.txt").write_text(content)
     assert list(tmp_path.iterdir()) == [tmp_path / "made"]
     assert (tmp_path / "made" / "a.txt").read_text() == "a"

@@ -3,7 +3,6 @@
 import hashlib
 import json
 
-import pytest
 from helpers.buckets import RUN
 
 from transformer.runtime import checksums, paths
@@ -35,24 +34,6 @@ def test_a_changed_note_or_checksum_is_a_mismatch_of_the_checksum_file(tmp_path)
         assert checksums.corrupt_files(tmp_path) == [f"{path} (checksum mismatch)"]
     path.unlink()
     assert checksums.corrupt_files(tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    "files", [[], {"params/a": [1]}, {"params/a": ["1", "x"]}, {"params/a": 1}]
-)
-def test_checksums_of_another_form_are_a_mismatch_though_their_own_checksum_is_right(
-    tmp_path, files
-):
-    (sealed(tmp_path) / checksums.NAME).write_bytes(forged(files, {}))
-    assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / checksums.NAME} (checksum mismatch)"]
-
-
-def test_files_without_a_checksum_are_named_but_for_hidden_ones(tmp_path):
-    """In the subfolders that have files with one."""
-    sealed(tmp_path)
-    for name in ("params/.DS_Store", "params/c", "other/d"):
-        paths.write_file(tmp_path / name, b"")
-    assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / 'params' / 'c'} (no checksum)"]
 
 
 def test_only_the_wanted_files_are_compared(tmp_path):

@@ -19,25 +19,25 @@ def draft(directory: Path) -> Iterator[Path]:
     When the `with` block ends, the draft gets its checksums.json and is renamed. After an error the
     draft is removed.
 
-    The writer holds a lock on its draft, which the system releases when the process dies: a draft
-    that is not locked was left by a killed process, and is removed here.
+    Writers in one parent folder take turns by a lock, which the system releases when a process
+    dies: a draft that is there when a writer begins was left by a killed process, and is removed.
     """
     parent = directory.parent
     paths.make_folder(parent)
-    with contextlib.ExitStack() as stack:
-        with held(parent):  # from mkdtemp until the draft is locked, or it looks abandoned
+    with held(parent) as error:
+        if not error:  # the disk has locks
             for abandoned in parent.glob("*-draft-*"):
-                # FileNotFoundError: its writer has just renamed it.
-                with contextlib.suppress(FileNotFoundError), held(abandoned, wait=False) as error:
-                    if not error:
-                        shutil.rmtree(abandoned, ignore_errors=True)
-            written = Path(tempfile.mkdtemp(prefix=f"{directory.name}-draft-", dir=parent))
-            stack.callback(shutil.rmtree, written, ignore_errors=True)
-            stack.enter_context(held(written))
-        yield written
-        (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
-        written.chmod(0o755)  # mkdtemp makes folders that other users cannot read
-        _publish(written, directory)
+                shutil.rmtree(abandoned, ignore_errors=True)
+        written = Path(tempfile.mkdtemp(prefix=f"{directory.name}-draft-", dir=parent))
+        try:
+            yield written
+            (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
+            written.chmod(0o755)  # mkdtemp makes folders that other users cannot read
+            # A damaged one. Who has mapped its files keeps them.
+            shutil.rmtree(directory, ignore_errors=True)
+            os.rename(written, directory)
+        finally:
+            shutil.rmtree(written, ignore_errors=True)
 
 
 def is_intact(directory: Path, remedy: str) -> bool:
@@ -54,16 +54,3 @@ def is_intact(directory: Path, remedy: str) -> bool:
     if corrupt:
         logging.warning("damaged: %s; %s", ", ".join(corrupt), remedy)
     return not corrupt
-
-
-def _publish(written: Path, directory: Path) -> None:
-    """Renames a draft to its final name, or its files if that folder exists."""
-    try:
-        os.rename(written, directory)
-    except OSError:
-        if not directory.exists():
-            raise
-        # The folder is damaged, or another process was first. Both have the same content, so that
-        # each file can be replaced while others read it: those keep the file that they have mapped.
-        for file in written.iterdir():
-            os.replace(file, directory / file.name)

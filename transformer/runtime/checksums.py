@@ -38,11 +38,9 @@ def read(directory: Path) -> dict | None:
     written = path.read_bytes()
     try:
         values = json.loads(written)
-        files, about = values["files"], values.get("about", {})
-        typed = all(isinstance(size, int) and isinstance(x, str) for size, x in files.values())
-        if typed and isinstance(about, dict) and content(files, about) == written:
-            return {"files": files, "about": about}
-    except (ValueError, TypeError, KeyError, AttributeError):  # corrupt: any JSON, or none
+        if content(values["files"], values["about"]) == written:
+            return {"files": values["files"], "about": values["about"]}
+    except (ValueError, TypeError, KeyError):  # corrupt: any JSON, or none
         pass
     return {"files": {}, "about": {}}
 
@@ -50,27 +48,25 @@ def read(directory: Path) -> dict | None:
 def corrupt_files(
     directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
 ) -> list[str] | None:
-    """Lists "PATH (reason)" of each corrupt or missing file, or file without a checksum.
+    """Lists "PATH (reason)" of each corrupt or missing file.
 
     Only the files whose names are `wanted` are checked. None if the folder has no checksum file.
     OSError for a file that cannot be read now, which may be intact. Collective, each process
     checking its share of the files, unless this process checks `alone`.
     """
     values = read(directory)
-    unlisted = _unlisted(directory, values["files"]) if values else []
-    # A shared disk may show processes different files: all use process 0's listing.
-    if not alone:
-        values, unlisted = processes.all_gather([values, unlisted])[0]
+    if not alone:  # a shared disk may show processes different files: all use process 0's listing
+        values = processes.all_gather(values)[0]
     if values is None:
         return None
     files = values["files"]
     if not files:
         return [f"{directory / NAME} (checksum mismatch)"]
-    names = sorted(filter(wanted, [*files, *unlisted]))
+    names = sorted(filter(wanted, files))
     # A strided share: process 1 of 4 checks files 1, 5, 9, ...
     share = names if alone else [names[i] for i in processes.my_share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:  # hashing releases the GIL
-        check = lambda name: _check(directory / name, *files.get(name, (None, "")))
+        check = lambda name: _check(directory / name, *files[name])
         faults = list(pool.map(check, share))
     if not alone:
         faults = processes.gather_shares(faults, len(names))
@@ -89,21 +85,8 @@ def _digest(path: Path) -> tuple[int, str]:
         return paths.size(path), hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _unlisted(directory: Path, files: dict) -> list[str]:
-    """Lists visible files without a checksum, in subfolders that have files with one.
-
-    Example: params/d/x, if params/y is in `files`.
-    """
-    listed = {name.partition("/")[0] for name in files if "/" in name}
-    unlisted = {*paths.files(directory)} - files.keys()
-    is_hidden = lambda name: Path(name).name.startswith(".")
-    return [x for x in unlisted if x.partition("/")[0] in listed and not is_hidden(x)]
-
-
-def _check(path: Path, size: int | None, digest: str) -> str:
+def _check(path: Path, size: int, digest: str) -> str:
     """Compares a file with its size and sha256; returns "PATH (reason)" if it differs, else ""."""
-    if size is None:
-        return f"{path} (no checksum)"
     if not path.is_file():
         return f"{path} (missing)"
     actual_size, actual_digest = _digest(path)

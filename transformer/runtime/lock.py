@@ -56,10 +56,4 @@ def locked(workdir: Path) -> Iterator[None]:
         else:
             # The name is for people. The lock itself is the kernel's, and ends with this process.
             file.write_text(f"process {os.getpid()} on {socket.gethostname()}")
-        try:
-            yield
-        finally:
-            # The run failed before it wrote anything: leave no empty workdir behind.
-            if not error and os.listdir(workdir) == ["lock"]:
-                file.unlink()
-                workdir.rmdir()
+        yield
