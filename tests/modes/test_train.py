@@ -75,8 +75,8 @@ def test_fewer_steps_than_the_warm_up_are_said(
         train.train(tiny_config({"train.num_steps": num_steps}), tmp_path)
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     expected = (
-        "config.train.num_steps=39 ends within the warm-up, config.optimizer.schedule.warmup_steps="
-        "40: the learning rate only reaches 97.5 % of its peak; consider warmup_steps=13"
+        "config.train.num_steps=39 ends within the warm-up, below the peak of the learning rate: "
+        "consider config.optimizer.schedule.warmup_steps=13"
     )
     assert warnings == [expected] * said
 

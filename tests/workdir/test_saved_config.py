@@ -125,7 +125,7 @@ def test_a_modes_own_keys_are_never_taken_from_a_workdir(tmp_path, caplog, monke
 @pytest.mark.parametrize("key", ["architecture", "model.norm", "vocabulary.shared"])
 def test_what_the_parameters_depend_on_has_no_default(tmp_path, key):
     said = mistake("--mode=translate", trained(tmp_path, {key: None}))
-    assert f"config.json has no {key}" in said
+    assert f"config.json: it has no {key}" in said
     default = key_tables.flatten(wmt_base.get_config())[key]
     assert f"today's default is {json.dumps(default)}" in said
 

@@ -49,12 +49,10 @@ def run(
     warmup_steps = config.optimizer.schedule.get("warmup_steps", 0)
     if num_steps < warmup_steps and processes.is_first():
         message = (
-            "config.train.num_steps=%d ends within the warm-up, config.optimizer.schedule."
-            "warmup_steps=%d: the learning rate only reaches %.1f %% of its peak; consider "
-            "warmup_steps=%d"
+            "config.train.num_steps=%d ends within the warm-up, below the peak of the learning "
+            "rate: consider config.optimizer.schedule.warmup_steps=%d"
         )
-        percent, better = 100 * num_steps / warmup_steps, -(-num_steps // 3)
-        logging.warning(message, num_steps, warmup_steps, percent, better)
+        logging.warning(message, num_steps, -(-num_steps // 3))
     # Locked until the score is logged: a second run here would write the same files.
     with lock.locked(workdir):
         config = prepare.prepare_workdir(task_module, config, workdir)

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -33,10 +33,10 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
     """Returns a schedule, update 1, 2, ... -> learning rate.
 
     `name` is the paper's 'inverse_square_root', or a schedule of `optax.schedules`. UserError for
-    an unknown name, or an unknown or missing argument.
+    an unknown name.
     """
     if name == "inverse_square_root":
-        return _bound(inverse_square_root, "config.optimizer.schedule", arguments, later=["step"])
+        return functools.partial(inverse_square_root, **arguments)
     make = getattr(optax.schedules, name, None)
     if not callable(make):
         raise UserError(
@@ -48,11 +48,7 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
         decay_steps = max(arguments["decay_steps"], arguments["warmup_steps"] + 1)
         arguments = {**arguments, "decay_steps": decay_steps}
     # Optax's schedules count from 0, ours from 1: update 1 gets optax's rate of count 0.
-    bound = _bound(make, "config.optimizer.schedule", arguments)
-    try:
-        schedule = bound()
-    except ValueError as error:  # of values that contradict each other
-        raise UserError(f"config.optimizer.schedule: {' '.join(str(error).split())}") from error
+    schedule = make(**arguments)
     return lambda step: jnp.float32(schedule(jnp.asarray(step, jnp.int32) - 1))
 
 
@@ -80,11 +76,8 @@ def make_optimizer(
         )
     if name == "muon":
         arguments = {"muon_weight_dimension_numbers": hidden_matrices, **arguments}
-    make = _bound(
-        optimizers[name], "config.optimizer.arguments", arguments, later=["learning_rate"]
-    )
     # Optax counts the updates before this one: update 1 has count 0.
-    optimizer = make(learning_rate=lambda count: schedule(count + 1))
+    optimizer = optimizers[name](learning_rate=lambda count: schedule(count + 1), **arguments)
     if clip_norm:
         optimizer = optax.chain(optax.clip_by_global_norm(clip_norm), optimizer)
     if not frozen:
@@ -147,22 +140,6 @@ def _parts(frozen: list[str], params: Tree) -> Tree:
     return unflatten(parts)
 
 
-def _bound(
-    function: Callable, where: str, arguments: Mapping[str, float], later: Sequence[str] = ()
-) -> Callable:
-    """Binds keyword arguments to a function, all but `later`, which are given at the call.
-
-    UserError for an unknown or a missing argument.
-    """
-    signature = inspect.signature(function)
-    try:
-        signature.bind(**dict.fromkeys(later), **arguments)
-    except TypeError as error:
-        known = ", ".join(name for name in signature.parameters if name not in later)
-        raise UserError(f"{where}: {error}; {function.__name__} has {known}") from error
-    return functools.partial(function, **arguments)
-
-
 def check(
     *, name: str, clip_norm: float, arguments: Mapping, schedule: Mapping, frozen: str
 ) -> None:
@@ -172,11 +149,11 @@ def check(
         if isinstance(value, int | float):  # a rate below 0 would climb
             check_value(f"optimizer.schedule.{key}", value, "at least 0")
     # A trial update of abstract params: what optax refuses, it refuses now.
-    rate = make_schedule(**schedule)
     shapes = {"kernel": (2, 3), "bias": (3,)}
     params = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
 
     def update(params: Tree) -> Tree:
+        rate = make_schedule(**schedule)
         optimizer = make_optimizer(rate, name=name, clip_norm=clip_norm, arguments=arguments)
         return optimizer.update(params, optimizer.init(params), params)
 
@@ -184,9 +161,9 @@ def check(
         jax.eval_shape(update, {"layer": params})
     except UserError:
         raise
-    except (TypeError, ValueError) as error:  # it wants more than a gradient, or other values
+    except (TypeError, ValueError) as error:  # it wants more than a gradient, or other arguments
         reason = " ".join(str(error).split())
         raise UserError(
-            f"config.optimizer: {name} does not work with these arguments and this schedule: "
-            f"{reason}"
+            f"config.optimizer: {name} does not work with these arguments, or "
+            f"{schedule['name']} with its own: {reason}"
         ) from error

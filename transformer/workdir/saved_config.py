@@ -3,12 +3,10 @@
 A workdir may be another user's, or of another version of this code.
 """
 
-import contextlib
 import importlib.metadata
 import json
 import logging
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from ml_collections import ConfigDict
@@ -130,8 +128,14 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
     are logged.
     """
     saved_config, file = read_config(workdir), workdir / "config.json"
-    with _naming(file):
-        defaults, table = key_tables.task_table(saved_config)
+    try:
+        return _with_defaults(saved_config, file)
+    except (UserError, KeyError, TypeError) as error:  # a value that no run has
+        raise UserError(f"{file}: {error}") from error
+
+
+def _with_defaults(saved_config: ConfigDict, file: Path) -> ConfigDict:
+    defaults, table = key_tables.task_table(saved_config)
     config, today = defaults.copy_and_resolve_references(), flatten(defaults)
     flat, never_taken = flatten(saved_config), (*MACHINE, "versions.")
     saved = {key: x for key, x in flat.items() if not key.startswith(never_taken)}
@@ -139,29 +143,19 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
     unknown = sorted(key for key in saved.keys() - today.keys() if not key.startswith(VARYING))
     for key in filter(affects_params, lacking):
         raise UserError(
-            f"{file} has no {key}, on which the params depend: add the value that the run was "
+            f"it has no {key}, on which the params depend: add the value that the run was "
             f"trained with (today's default is {json.dumps(today[key])})"
         )
     notes = [f"it lacks {', '.join(lacking)}, which take their defaults"] if lacking else []
     notes += [f"it has {', '.join(unknown)}, which nothing reads"] if unknown else []
     if notes:
         logging.info("%s is from another version of this code: %s", file, "; ".join(notes))
+    for key in saved.keys() & {key.rpartition(".")[0] for key in today}:
+        raise UserError(f"config.{key} must be a group of keys, found {saved[key]!r}")
     known = {key: x for key, x in saved.items() if key not in unknown}
-    with _naming(file):
-        for key in saved.keys() & {key.rpartition(".")[0] for key in today}:
-            raise UserError(f"config.{key} must be a group of keys, found {saved[key]!r}")
-        key_tables.check_values(known, table)
-        config.update_from_flattened_dict(known)
+    key_tables.check_values(known, table)
+    config.update_from_flattened_dict(known)
     return config
-
-
-@contextlib.contextmanager
-def _naming(file: Path) -> Iterator[None]:
-    """Raises an error of its `with` block as a UserError that names the file."""
-    try:
-        yield
-    except (UserError, KeyError, TypeError) as error:
-        raise UserError(f"{file}: {error}") from error
 
 
 def check_same_run(
