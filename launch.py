@@ -33,7 +33,6 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import contextlib
-import errno
 import gc
 import logging
 import os
@@ -42,7 +41,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from transformer import registry
-from transformer.errors import UserError
+from transformer.errors import one_line
 from transformer.runtime import startup
 
 if TYPE_CHECKING:
@@ -123,26 +122,12 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader has closed the pipe, as in `... | head`
         return 1
     except Exception as error:  # of any kind: a bug is a traceback
-        line = user_error_line(error)
-        if not line:
-            traceback.print_exc()
-            return 1
-        print(f"launch.py: {line}", file=sys.stderr)
-        return 2
+        if line := one_line(error):
+            print(f"launch.py: {line}", file=sys.stderr)
+            return 2
+        traceback.print_exc()
+        return 1
     return 0
-
-
-def user_error_line(error: Exception) -> str:
-    """Returns the one line that explains a UserError or a path, a disk or an output that fails.
-
-    "" for a bug. A file that is missing is one, because the paths of a user are checked.
-    """
-    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-        if error.filename:
-            return f"{error.filename}: {error.strerror}"
-        if error.errno == errno.ENOSPC:
-            return f"standard output, or another file: {error.strerror}"
-    return str(error) if isinstance(error, UserError) else ""
 
 
 def leave(status: int) -> None:

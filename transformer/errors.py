@@ -1,7 +1,9 @@
-"""UserError: a mistake of the user's, reported in one line; the checks and words of messages."""
+"""UserError: a mistake of the user's, in one line; which errors are one; words of messages."""
 
 import difflib
+import errno
 import operator
+import os
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,6 +22,24 @@ class UserError(ValueError):
     Its text is one line: what was expected, what was found, and what would be right. launch.py
     prints it and exits with status 2; any other exception is a bug, printed with its traceback.
     """
+
+
+def one_line(error: Exception) -> str:
+    """Returns the one line that explains a UserError, a path that fails, or a full disk; "" a bug.
+
+    A file that is missing is a bug, because the paths of a user are checked.
+    """
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
+        return f"{error.filename}: {error.strerror}"
+    # Full: out of bytes, inodes or quota, or over the largest size of a file. Orbax, ArrayRecord
+    # and safetensors raise errors of their own types, with the system's words.
+    for reason in map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)):
+        if reason in str(error):
+            place = " ".join(str(error).split())
+            return f"{reason}: free some space (see df -h and df -i) and start again ({place})"
+    return ""
 
 
 def check_value(key: str, value: Any, rule: str | Sequence) -> None:

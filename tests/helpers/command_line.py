@@ -29,7 +29,7 @@ def mistake(*arguments):
     """The one line that a mistaken command line is answered with, before a mode is imported."""
     with pytest.raises(ValueError) as error:  # noqa: PT011 (the caller looks at the words)
         command_line.parse(list(arguments))
-    assert launch.user_error_line(error.value)
+    assert launch.one_line(error.value)
     assert "\n" not in str(error.value)
     return str(error.value)
 

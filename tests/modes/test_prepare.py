@@ -117,7 +117,7 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
     ],
 )
 def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, text_dir, monkeypatch):
-    """Said before anything is compiled, and no workdir is left behind."""
+    """Said before anything is compiled or written."""
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
     workdir = tmp_path / "run"
     with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
@@ -130,11 +130,11 @@ def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, text_di
             ]
         )
     said = str(error.value)
-    assert launch.user_error_line(error.value)
+    assert launch.one_line(error.value)
     assert "\n" not in said
     assert right in said
     assert str(value) in said or value is False
-    assert not workdir.exists()
+    assert not (workdir / "config.json").exists()
 
 
 def test_prepare_ends_with_a_summary(tiny_config, data_dir, tmp_path, caplog):

@@ -139,7 +139,7 @@ def test_unsupported_schemes_are_refused(monkeypatch):
     monkeypatch.setitem(known_implementations, "gcs", missing)
     with pytest.raises(ValueError, match="gs://bucket/run: Please install it") as error:
         command_line.parse([*train, f"--workdir={RUN}"])
-    assert launch.user_error_line(error.value)
+    assert launch.one_line(error.value)
 
 
 def test_a_folder_is_synced_with_all_of_its_content(tmp_path, monkeypatch):

@@ -228,7 +228,7 @@ def test_a_score_is_printed_though_it_cannot_be_written(run, no_file_over, capsy
     with no_file_over(0), pytest.raises(OSError, match="File too large") as raised:
         evaluate.evaluate(configured(run, split="other"), run[0])
     assert json.loads(capsys.readouterr().out)["sentences"] == 2
-    line = launch.user_error_line(raised.value)
+    line = launch.one_line(raised.value)
     assert line == f"{run[0] / 'evaluations.jsonl'}: File too large"
     assert (run[0] / "evaluations.jsonl").read_bytes() == before
 

@@ -90,6 +90,11 @@ def test_a_mistake_is_one_line_and_status_2(arguments, words, tmp_path):
         (UserError("what was typed"), 2, "launch.py: what was typed\n"),
         (PermissionError(13, "No permission", "/a/b"), 2, "launch.py: /a/b: No permission\n"),
         (OSError(28, "No space left", "/a/b"), 2, "launch.py: /a/b: No space left\n"),
+        (
+            *(ValueError("x: No space left on device\n(y)"), 2),
+            "launch.py: No space left on device: free some space (see df -h and df -i) and start "
+            "again (x: No space left on device (y))\n",
+        ),
         (FileNotFoundError(2, "No such file or directory", "/a/b"), 1, "Traceback"),
         (OSError(5, "Input/output error", "/a/b"), 2, "launch.py: /a/b: Input/output error\n"),
         (PermissionError(13, "Permission denied"), 1, "Traceback"),
@@ -124,8 +129,10 @@ HELP = "import launch; launch.leave(launch.run(['--help']))"
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
 def test_results_that_a_full_disk_does_not_take():
-    line = "launch.py: standard output, or another file: No space left on device\n"
-    assert to_a_shell("> /dev/full", HELP) == (2, line)
+    status, said = to_a_shell("> /dev/full", HELP)
+    assert status == 2
+    assert said.startswith("launch.py: No space left on device: free some space")
+    assert len(said.splitlines()) == 1
 
 
 def test_results_that_nobody_takes():
@@ -220,10 +227,11 @@ def test_a_failed_save_is_one_line(tmp_path, no_file_over, monkeypatch, caplog, 
     saved = checkpoints.checkpoints_of(tmp_path, keep=3)
     with no_file_over(4096):
         saved.save(1, *checkpoints.state(1))  # begun
-        with pytest.raises(UserError) as raised:
+        with pytest.raises(Exception, match="File too large") as raised:
             saved.close()
-    line = launch.user_error_line(raised.value)
-    assert line.startswith(f"cannot write to {tmp_path}/checkpoints (File too large): free ")
+    line = launch.one_line(raised.value)
+    assert line.startswith("File too large: free some space")
+    assert f"{tmp_path}/checkpoints" in line
     assert "\n" not in line
     assert not caplog.records
     assert "Traceback" not in capfd.readouterr().err

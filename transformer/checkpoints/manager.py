@@ -68,7 +68,7 @@ class Checkpoints:
         self._saving = self._thread.submit(self._complete, step)
 
     def finish(self) -> None:
-        """Waits for the save in progress; raises its error, a UserError for a full disk."""
+        """Waits for the save in progress; raises its error, such as that of a full disk."""
         if self._saving:
             # At the service's barrier: one of devices times out while process 0 hashes the files.
             with processes.first_process_first("the newest save is complete"):

@@ -31,9 +31,6 @@ PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
 
 IMPORTED = 0  # the step of imported params, with which this code has taken no step
 
-# What to do when the disk is full.
-REMEDY = "move the workdir to another disk; the same command goes on from the newest checkpoint"
-
 
 class CheckpointStore:
     """Checkpoints in FOLDER/STEP: some of ITEMS (trees of arrays) and a JSON record about them."""
@@ -71,19 +68,17 @@ class CheckpointStore:
             delete(self.place(step))
         processes.wait_for_all()  # no process begins while the older one exists
         saves = {name: ocp.args.StandardSave(tree) for name, tree in items.items()}
-        with paths.full_disk_as_user_error(self.folder, REMEDY):
-            self._orbax.save(self.place(step), args=ocp.args.Composite(**saves))
+        self._orbax.save(self.place(step), args=ocp.args.Composite(**saves))
 
     def complete(self, step: int, about: dict) -> None:
         """Waits until a step is on the disk, then writes its checksums and the record `about` it.
 
         May run in a thread: Orbax has its own barriers, and we make no collective call here.
         """
-        with paths.full_disk_as_user_error(self.folder, REMEDY):
-            self._orbax.wait_until_finished()
-            if processes.is_first():
-                place = self.place(step)
-                _write_checksums(place, checksums.checksums_of(place, about))
+        self._orbax.wait_until_finished()
+        if processes.is_first():
+            place = self.place(step)
+            _write_checksums(place, checksums.checksums_of(place, about))
 
     def copy_params(self, source: Path, step: int) -> None:
         """Copies the params of the complete checkpoint `source`. Called by process 0 alone.
@@ -92,13 +87,12 @@ class CheckpointStore:
         """
         target, saved = self.place(step), checksums.read(source)
         files = {k: x for k, x in saved["files"].items() if not k.startswith(f"{OPT_STATE}/")}
-        with paths.full_disk_as_user_error(self.folder, REMEDY):
-            delete(target)  # an incomplete or a damaged one
-            for name in files:
-                (target / name).parent.mkdir(parents=True, exist_ok=True)
-                with (source / name).open("rb") as read, (target / name).open("wb") as write:
-                    shutil.copyfileobj(read, write)
-            _write_checksums(target, checksums.content(files, saved["about"]))
+        delete(target)  # an incomplete or a damaged one
+        for name in files:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            with (source / name).open("rb") as read, (target / name).open("wb") as write:
+                shutil.copyfileobj(read, write)
+        _write_checksums(target, checksums.content(files, saved["about"]))
 
     def keep(self, kept: Iterable[int]) -> None:
         """Deletes all steps but `kept`. Not collective: process 0 does the work."""

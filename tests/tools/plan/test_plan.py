@@ -262,7 +262,7 @@ def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatc
         config.plan.num_devices = 0
     with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
         plan.plan(config, tmp_path / "none")
-    assert launch.user_error_line(error.value)
+    assert launch.one_line(error.value)
     assert re.fullmatch(f".*{words}.*", str(error.value))
 
 
