@@ -36,12 +36,7 @@ class Meters:
         self._anomalies = Anomalies()
         self._late = collections.deque()  # queue of (step, metrics), perhaps not computed yet
         self._bar = tqdm.tqdm(
-            desc="train",
-            total=num_steps,
-            initial=step,
-            unit="step",
-            dynamic_ncols=True,
-            disable=None,
+            desc="train", total=num_steps, initial=step, unit="step", disable=None
         )
         self._begin_lap()
 
