@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
+from jax.interpreters import partial_eval
 from ml_collections import ConfigDict
 
 from transformer import registry
@@ -93,12 +94,17 @@ def check_packing(model: nn.Module, pack: bool) -> None:
 def init_params(model: nn.Module, example: dict, rng: jax.Array) -> Tree:
     """Returns random params, a function of the model and the key alone.
 
-    The model is traced with the shapes of an example's inputs. Only the initialisers of params are
-    computed, each by a program that all params of its shape share: to compile one program of all
-    takes three seconds more.
+    The model is traced with the shapes of an example's inputs.
     """
     inputs = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), example["inputs"])
-    return model.lazy_init(rng, **inputs, train=False, mutable="params")["params"]
+    init = lambda rng, inputs: model.init(rng, **inputs, train=False)["params"]
+    traced, shapes = jax.make_jaxpr(init, return_shape=True)(rng, inputs)
+    # Without what no parameter depends on, only the initialisers are left. They are computed one by
+    # one, and those of a shape share a program: to compile all as one takes twice as long.
+    is_wanted = [True] * len(traced.jaxpr.outvars)
+    initialisers, is_used = partial_eval.dce_jaxpr(traced.jaxpr, is_wanted)
+    params = jax.core.eval_jaxpr(initialisers, traced.consts, *[rng] * is_used[0])
+    return jax.tree.unflatten(jax.tree.structure(shapes), params)
 
 
 def abstract_params(model: nn.Module, example: dict) -> Tree:
