@@ -94,4 +94,4 @@ def one_line(error):
 def prepared(folder):
     """The files of prepared or incomplete corpora."""
     files = [path for path in folder.rglob("*") if path.is_file()]
-    return [file for file in files if file.name not in (".lock", ".config", "metadata.json")]
+    return [file for file in files if file.name not in (".config", "metadata.json")]

@@ -6,11 +6,15 @@ an .INFO file beside it, as after an earlier download; so neither a network nor 
 
 import gzip
 import io
+import itertools
 import json
 import os
+import pathlib
 import tarfile
 
 from helpers import corpora
+from tensorflow_datasets.core.download import checksums, resource
+from tensorflow_datasets.translate import wmt
 
 from transformer.data import tfds_corpora
 
@@ -36,9 +40,12 @@ def write(data_dir, corpus, train, validation, test):
     """
     pair = corpus.split("/")[1]
     src = pair.split("-")[0]
-    places = tfds_corpora.wmt_archives(corpus, str(data_dir))
-    parts = [url for url in places if os.path.basename(url) in TRAIN]
-    for url, (_, path) in places.items():
+    urls = archives(corpus, data_dir)
+    parts = [url for url in urls if os.path.basename(url) in TRAIN]
+    for url in urls:
+        digest = checksums.get_all_url_infos()[url].checksum
+        folder = pathlib.Path(data_dir, "downloads", "wmt14_translate")
+        path = folder / resource.get_dl_fname(url, digest)
         name = os.path.basename(url)
         members = {}
         for k, (language, side) in enumerate(((src, "src"), ("en", "ref"))):
@@ -59,6 +66,16 @@ def write(data_dir, corpus, train, validation, test):
         path.with_name(path.name + ".INFO").write_text(
             json.dumps({"original_fname": name, "urls": [url]})
         )
+
+
+def archives(corpus, data_dir):
+    """The URLs of a corpus's archives."""
+    config = tfds_corpora.WMT[corpus]
+    subsets = tfds_corpora.Wmt14(config=config, data_dir=str(data_dir)).subsets.values()
+    parts = [wmt.DATASET_MAP[name] for name in itertools.chain.from_iterable(subsets)]
+    language = config.language_pair[0]
+    automatic = [part for part in parts if not part.get_manual_dl_files(language)]
+    return list(dict.fromkeys(url for part in automatic for url in part.get_url(language)))
 
 
 def _sgml(lines, language):

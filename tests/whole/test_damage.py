@@ -11,7 +11,6 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -20,12 +19,12 @@ import traceback
 
 import numpy as np
 import pytest
-from helpers import miniature_wmt, reversal
+from helpers import reversal
 from helpers.checkpoints import flip_a_bit, truncate
-from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, learn
+from helpers.corpora import LENGTH, Source, learn
 from helpers.damage import damaged, one_line_naming
 
-from transformer.data import batches, packing, text_files, tfds_corpora, tokenizer
+from transformer.data import batches, packing, text_files, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.modes import lines
 from transformer.runtime import checksums
@@ -120,99 +119,6 @@ def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, 
     np.testing.assert_array_equal(again.offsets, rows.offsets)
     pack()
     assert len(warnings(caplog)) == 1
-
-
-# Prepared corpora.
-
-
-WMT = "wmt14_translate/de-en"
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    """A function that loads a split of WMT, and where it is prepared."""
-    miniature_wmt.write(tmp_path, WMT, TRAIN, VALIDATION, TEST)
-    load = lambda split="train": catalogue(WMT, split, tmp_path)
-    load()
-    (home,) = (path.parent for path in tmp_path.rglob("dataset_info.json"))
-    return load, home
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_corpus_is_named_and_prepared_anew(corpus, caplog, damage):
-    load, home = corpus
-    expected = load().read()
-    assert not warnings(caplog)
-    names = [
-        p.name for p in home.iterdir() if ".array_record" not in p.name or "test" not in p.name
-    ]
-    names = [name for name in names if "-validation." not in name]
-    assert sum(".array_record" in name for name in names) == 1
-    for name in names:
-        if damage is pathlib.Path.unlink and name == checksums.NAME:
-            continue
-        damage(home / name)
-        caplog.clear()
-        assert load().read() == expected
-        (said,) = warnings(caplog)
-        assert str(home / name) in said
-        assert "\n" not in said
-        assert checksums.corrupt_files(home, alone=True) == []
-        assert {p.name for p in home.parent.iterdir()} == {home.name}
-
-
-LOADS = """
-import sys
-from helpers.corpora import catalogue
-source, target = catalogue("wmt14_translate/de-en", "train", sys.argv[1]).read()
-assert len(source) == len(target) == 30
-"""
-
-
-@pytest.mark.slow
-def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(corpus, tmp_path):
-    _, home = corpus
-    (shard,) = home.glob("*-train.array_record-*")
-    flip_a_bit(shard)
-    command = [sys.executable, "-c", LOADS, str(tmp_path)]
-    options = {"env": {**os.environ, "PYTHONPATH": PATH}, "stderr": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(command, **options) for _ in range(3)]
-    said = [process.communicate()[1] for process in running]
-    assert [process.returncode for process in running] == [0] * 3, said
-    assert "".join(said).count("damaged: ") == 1
-    assert checksums.corrupt_files(home, alone=True) == []
-
-
-def test_the_split_that_is_read_is_looked_at(corpus, caplog):
-    """Not the others: the training split of WMT takes seconds that an evaluation need not wait."""
-    load, home = corpus
-    shards = {path.name.split("-")[1].split(".")[0]: path for path in home.glob("*.array_record-*")}
-    flip_a_bit(shards["test"])
-    load("train")
-    assert not warnings(caplog)
-    load("test")
-    assert str(shards["test"]) in caplog.text
-
-
-def test_a_corpus_without_a_seal_is_taken_as_it_is(corpus, caplog):
-    load, home = corpus
-    expected = load().read()
-    (home / checksums.NAME).unlink()
-    before = contents(home)
-    assert load().read() == expected
-    assert contents(home) == before
-    assert not warnings(caplog)
-
-
-def test_a_damaged_corpus_stays_where_it_cannot_be_prepared_anew(corpus, tmp_path, monkeypatch):
-    load, home = corpus
-    shutil.rmtree(tmp_path / "downloads")
-    flip_a_bit(home / "dataset_info.json")
-    before = contents(home)
-    monkeypatch.setattr(tfds_corpora, "_unreachable", lambda url: "no network")
-    with pytest.raises(ValueError, match="cannot download"):
-        load()
-    assert contents(home) == before
 
 
 # Files, lines and vocabularies of any bytes.

@@ -96,7 +96,7 @@ def load(
     known = (*registry.CORPORA, "parallel_text", *tfds_corpora.WMT)
     check_value("data.corpus", corpus, known)
     _check_names(corpus, split, languages, tfds_corpora.WMT[corpus].language_pair, key)
-    prepared = tfds_corpora.prepare_wmt(corpus, split, local_folder(data_dir))
+    prepared = tfds_corpora.prepare_wmt(corpus, local_folder(data_dir))
     records, info = prepared.as_data_source(split=split), prepared.info.splits[split]
     content = prepared.info.full_name, split, languages, info.shard_lengths, info.num_bytes
     items = functools.partial(_records, records, languages)

@@ -7,6 +7,7 @@ import tarfile
 
 import numpy as np
 from PIL import Image
+from tensorflow_datasets.core.download import checksums, resource
 
 from transformer.families.images import image_corpora
 
@@ -58,7 +59,9 @@ def write_cifar10(data_dir, train, test):
     parts = zip(*(np.array_split(x, 5) for x in train), strict=True)
     members = {f"data_batch_{i}.bin": of_split(*part) for i, part in enumerate(parts, start=1)}
     members |= {"test_batch.bin": of_split(*test), "batches.meta.txt": "\n".join(names).encode()}
-    [(url, (_, path))] = image_corpora.cifar10_archive(str(data_dir)).items()
+    url = image_corpora.Cifar10(data_dir=str(data_dir))._cifar_info.url
+    digest = checksums.get_all_url_infos()[url].checksum
+    path = data_dir / "downloads" / "cifar10" / resource.get_dl_fname(url, digest)
     path.parent.mkdir(parents=True, exist_ok=True)
     members = {f"cifar-10-batches-bin/{name}": content for name, content in members.items()}
     path.write_bytes(gzip.compress(tar(members)))

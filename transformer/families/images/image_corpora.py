@@ -5,7 +5,6 @@ A split is prepared once, as ArrayRecord files under `data_dir`, and read by ind
 
 import dataclasses
 import functools
-import hashlib
 import io
 import itertools
 import math
@@ -18,13 +17,11 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
-from tensorflow_datasets.core.download import checksums
-from tensorflow_datasets.core.download import resource as tfds_resource
 from tensorflow_datasets.datasets.imagenet2012 import imagenet2012_dataset_builder as imagenet
 from tensorflow_datasets.image_classification import cifar
 
 from transformer.data import tfds_corpora
-from transformer.data.corpora import local_folder
+from transformer.data.corpora import fingerprint, local_folder
 from transformer.errors import UserError, check_value
 from transformer.families.images import image_files
 from transformer.families.images.image_files import ImageFiles
@@ -112,19 +109,23 @@ class Imagenet2012(imagenet.Builder, skip_registration=True):
     ARCHIVES = ("ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar")
 
     def _split_generators(self, dl_manager: Any) -> dict[str, Iterator]:
-        folder = pathlib.Path(dl_manager.manual_dir)
-        train, validation = (folder / name for name in self.ARCHIVES)
+        folder = pathlib.Path(dl_manager.download_dir, "manual")
+        train, validation = archives = [folder / name for name in self.ARCHIVES]
+        if missing := [str(file) for file in archives if not file.exists()]:
+            raise UserError(
+                f"imagenet2012: {' and '.join(missing)} not found: register at "
+                "https://image-net.org/download-images, download the archives and put them there"
+            )
         # Line i of TFDS's file is the label of image i, in the order of the images' names,
         # whatever their order in the archive.
         with tarfile.open(validation) as archive:
             names = sorted(archive.getnames())
         labels = (self.pkg_dir_path / "validation_labels.txt").read_text().split()
         label_of_name = dict(zip(names, labels, strict=False))
-        archives = map(dl_manager.iter_archive, (train, validation))
         return {
-            "train": self._generate_examples(next(archives)),
+            "train": self._generate_examples(dl_manager.iter_archive(train)),
             "validation": imagenet.imagenet_common.generate_examples_validation(
-                next(archives), label_of_name
+                dl_manager.iter_archive(validation), label_of_name
             ),
         }
 
@@ -154,7 +155,7 @@ def load(
     data_dir = local_folder(data_dir)
     # Own images are prepared as one split, 'images': of 'train[:90%]' TFDS reads 'images[:90%]'.
     stem, bracket, part = split.partition("[")
-    files, config, check = (), None, lambda: None
+    files, config = (), None
     if corpus == OWN:
         images = image_files.find(pathlib.Path(os.path.expanduser(directory)), stem, key)
         name = f"{len(images.classes)}-classes-{images.digest[:16]}"
@@ -162,8 +163,7 @@ def load(
         kind = OwnImages
     else:
         kind = KNOWN[corpus]
-        check = functools.partial(check_archives, corpus, data_dir)
-    builder = tfds_corpora.prepare_corpus(kind, config, data_dir, stem, check)
+    builder = tfds_corpora.prepare_corpus(kind, config, data_dir)
     split_of_builder = stem + bracket + part
     try:
         info = builder.info.splits[split_of_builder]
@@ -176,36 +176,8 @@ def load(
     # Identifies the content without reading the images: the full name of own images has their
     # digest, that of a known corpus its version.
     content = builder.info.full_name, split_of_builder, info.num_examples, info.num_bytes
-    digest = hashlib.sha256(repr(content).encode()).hexdigest()
     # images.py decodes the images, by Pillow: TFDS would pick OpenCV where it is installed.
     skip = {"image": tfds.decode.SkipDecoding()}
     records = builder.as_data_source(split=split_of_builder, decoders=skip)
     classes = tuple(builder.info.features["label"].names)
-    return LabelledImages(f"{corpus}-{digest[:16]}", classes, records, kind.NAMES, files)
-
-
-def cifar10_archive(data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
-    """Returns {URL: (manual, downloaded)}, the two places where TFDS looks for CIFAR-10."""
-    folder = pathlib.Path(data_dir, "downloads")
-    # Not data_dir: a builder reads the corpus prepared there, which may be damaged.
-    url = Cifar10(data_dir=str(folder))._cifar_info.url
-    file = tfds_resource.get_dl_fname(url, checksums.get_all_url_infos()[url].checksum)
-    return {url: (folder / "manual" / pathlib.Path(url).name, folder / "cifar10" / file)}
-
-
-def check_archives(corpus: str, data_dir: str) -> None:
-    """Raises UserError if an archive is not on disk and cannot be downloaded.
-
-    ImageNet's archives have no URL: users register, download the archives and put them into
-    DATA_DIR/downloads/manual.
-    """
-    if corpus == "imagenet2012":
-        folder = pathlib.Path(data_dir, "downloads", "manual")
-        if missing := [folder / x for x in Imagenet2012.ARCHIVES if not (folder / x).exists()]:
-            raise UserError(
-                f"imagenet2012: {' and '.join(map(str, missing))} not found: register at "
-                "https://image-net.org/download-images, download the archives and put them there"
-            )
-    else:
-        otherwise = f"train on your own images with the corpus {OWN!r}"
-        tfds_corpora.check_archives(corpus, cifar10_archive(data_dir), otherwise)
+    return LabelledImages(fingerprint(corpus, content), classes, records, kind.NAMES, files)
