@@ -15,7 +15,6 @@ from helpers.corpora import (
 
 from transformer import registry
 from transformer.data import corpora
-from transformer.errors import UserError
 
 # Parallel text: item i is line i.
 
@@ -91,16 +90,6 @@ def test_plain_text_is_read_line_by_line(tmp_path):
     assert text.files == (str(tmp_path / "train.txt"),)
 
 
-def test_text_that_is_edited_while_it_is_read_is_one_line(tmp_path):
-    """Its ids would be kept under the fingerprint of the text before."""
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    corpus = corpora.load_text("a.txt", directory=str(tmp_path), key="config.data.train")
-    corpus.check_unchanged()
-    (tmp_path / "a.txt").write_text("one\nfour\n")
-    with pytest.raises(UserError, match=r"a.txt was edited while it was read"):
-        corpus.check_unchanged()
-
-
 def test_the_fingerprint_of_plain_text_is_of_its_content(tmp_path):
     (tmp_path / "train.txt").write_bytes(lines(ENGLISH))
     (tmp_path / "same.txt").write_bytes(lines(ENGLISH, "\r\n"))
@@ -111,24 +100,6 @@ def test_the_fingerprint_of_plain_text_is_of_its_content(tmp_path):
     (tmp_path / "train.txt").write_bytes(lines([*ENGLISH[:3], "other"]))
     assert plain(tmp_path).read() == ([*ENGLISH[:3], "other"],)
     assert plain(tmp_path).fingerprint != whole.fingerprint
-
-
-@pytest.mark.parametrize(
-    ("content", "split", "words"),
-    [
-        (b"", "train.txt", "train.txt is empty"),
-        (b"a\n", "train.txt[:50%]", "train.txt, from 0 to 50 %, is empty: the file has 1 line"),
-        (b"", "train.txt[:50%]", "train.txt is empty"),
-        (b"a", "train.txt[:10% of characters]", "from 0 to 10 %, is empty: the file has 1 line"),
-        (b"a\nb\n\xff\n", "train.txt", r"train.txt, line 3, is not UTF-8: .* as by iconv -f"),
-        (b"a\n", "missing.txt", "split='missing.txt': expected one of"),
-    ],
-)
-def test_plain_text_that_cannot_be_read_is_one_line(tmp_path, content, split, words):
-    (tmp_path / "train.txt").write_bytes(content)
-    with pytest.raises(UserError, match=words) as error:
-        plain(tmp_path, split)
-    one_line(error)
 
 
 # WMT 2014, by TFDS's own code, from miniature archives.
@@ -162,18 +133,3 @@ def test_unknown_names(tmp_path):
     with pytest.raises(ValueError, match=r"\Aconfig\.data\.data_dir must be a local folder"):
         catalogue("wmt14_translate/de-en", "train", "gs://bucket/data")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_home_is_a_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for language in ("de", "en"):
-        (tmp_path / f"train.{language}").write_text("a\n")
-    options = {"key": "split", "directory": "~"}
-    assert len(corpora.load("parallel_text", "train", ("de", "en"), data_dir="", **options)) == 1
-    assert len(corpora.load_text("train.de", **options)) == 1
-    options["directory"] = "~nobody.here/x"
-    words = r"~nobody\.here/x \(config\.data\.directory\) does not"
-    with pytest.raises(UserError, match=words):
-        corpora.load_text("train", **options)
-    with pytest.raises(UserError, match=words):
-        corpora.load("parallel_text", "train", ("de", "en"), data_dir="", **options)

@@ -54,7 +54,6 @@ def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_pat
         class Source:
             fingerprint = sys.argv[2]
             __len__ = lambda self: 9000
-            check_unchanged = lambda self: None
             def chunks(self):
                 yield ["wrong"] * 8192, ["wrong"] * 8192
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -110,9 +109,6 @@ class Lines:
 
     def __len__(self):
         return len(self.lines)
-
-    def check_unchanged(self):
-        pass
 
     def chunks(self):
         yield (self.lines[:8192],)

@@ -43,9 +43,6 @@ class Source:
     def __len__(self):
         return len(self.pairs)
 
-    def check_unchanged(self):
-        pass
-
     def chunks(self, indices=None):
         self.reads += 1
         chosen = self.pairs if indices is None else [self.pairs[i] for i in indices]

@@ -136,8 +136,8 @@ def test_any_corpus_file_gives_its_lines_or_is_refused(tmp_path, end, compress):
         damage = damaged(chosen, compress(content))
         path.write_bytes(damage)
         try:
-            _, count = text_files.digest_and_count(path)
             read = list(text_files.lines(path))
+            _, count = text_files.digest_and_count(path)
         except ValueError as error:
             one_line_naming(error, path)
             found[0] += 1

@@ -28,7 +28,6 @@ class Corpus:
     # (increasing indices) -> the text of each side of these items
     items: Callable[[Sequence[int]], Iterator[tuple[str, ...]]]
     files: tuple[str, ...] = ()  # that the text is from: a file of each side, or those of the text
-    stamps: tuple[tuple[int, int], ...] = ()  # of the files, when the fingerprint was made
 
     def __len__(self) -> int:
         return self.size
@@ -38,11 +37,6 @@ class Corpus:
         items = self.items(range(len(self)) if indices is None else indices)
         while chunk := list(itertools.islice(items, CHUNK)):
             yield tuple(map(list, zip(*chunk, strict=True)))
-
-    def check_unchanged(self) -> None:
-        """Raises UserError for an edited file: what was read meanwhile has another fingerprint."""
-        if stamps(self.files) != self.stamps:
-            raise UserError(f"{' or '.join(self.files)} was edited while it was read: start again")
 
     def read(self) -> tuple[list[str], ...]:
         """Returns all texts of each side, in memory."""
@@ -57,14 +51,13 @@ def load_text(split: str, *, directory: str, key: str) -> Corpus:
     breaks between items are part of it. `key` is the config key of the split, for error messages.
     """
     parts = text_files.find_parts(folder(directory), split, key)
-    files = tuple(str(part.file) for part in parts)
     read = lambda: ((line,) for part in parts for line in text_files.lines_of_part(part))
     return Corpus(
-        files=files,
-        stamps=stamps(files),
-        fingerprint=fingerprint("plain_text", text_files.content(parts)),
+        # Of the content, without the path: a file may be moved.
+        fingerprint=fingerprint("plain_text", [part[1:] for part in parts]),
         size=sum(map(text_files.count_lines, parts)),
         items=functools.partial(select, read),
+        files=tuple(str(part.file) for part in parts),
     )
 
 
@@ -105,28 +98,18 @@ def load(
 
 def parallel_text(files: Sequence[pathlib.Path], languages: tuple[str, str]) -> Corpus:
     """Returns the pairs of two aligned files: line i of one translates line i of the other."""
-    before = stamps(files)
     digests, counts = zip(*map(text_files.digest_and_count, files), strict=True)
-    for file, count in zip(files, counts, strict=True):
-        if not count:
-            raise UserError(f"{file} is empty")
-    if counts[0] != counts[1]:
+    if counts[0] != counts[1] or not counts[0]:
         raise UserError(
-            f"{files[0]} has {counts[0]} lines but {files[1]} has {counts[1]}: "
-            "line i of one must translate line i of the other"
+            f"{files[0]} has {counts[0]} lines and {files[1]} has {counts[1]}: line i of one must "
+            "translate line i of the other"
         )
     return Corpus(
         fingerprint=fingerprint("parallel_text", (languages, digests)),
         size=counts[0],
         items=functools.partial(select, lambda: zip(*map(text_files.lines, files), strict=True)),
         files=tuple(map(str, files)),
-        stamps=before,
     )
-
-
-def stamps(files: Iterable[str | pathlib.Path]) -> tuple[tuple[int, int], ...]:
-    """Returns the time of change and the size of each file."""
-    return tuple((x.st_mtime_ns, x.st_size) for x in map(os.stat, files))
 
 
 def select(read: Callable[[], Iterable], indices: Iterable[int]) -> Iterator:

@@ -62,7 +62,6 @@ def tokenise(
             progress.counter(what, total=len(corpus)) as advance,
         ):
             _write_tokens(corpus, vocabulary, draft, advance)
-            corpus.check_unchanged()
     return read(corpus.fingerprint, vocabulary, cache)
 
 

@@ -1,6 +1,5 @@
 """The splits of a config's corpus, as sentence pairs or plain text, and as token ids."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,23 +63,17 @@ def name_and_key(config: ConfigDict, split: str) -> tuple[str, str]:
     return split, "config.evaluate.split"
 
 
-def fill_in_languages(config: ConfigDict, saved_config: ConfigDict | None = None) -> None:
-    """Fills in the languages that the config leaves empty.
+def fill_in_languages(config: ConfigDict) -> None:
+    """Fills in the one language that the config may leave empty.
 
-    Takes the languages of `saved_config`, the config of a resumed run; else the endings of the
-    parallel text's files, such as de and en for train.de and train.en.
+    It is the other one of the training text's files: de where there are train.de and train.en.
     """
     data = config.data
-    if saved_config is not None:
-        data.source_language = data.source_language or saved_config.data.source_language
-        data.target_language = data.target_language or saved_config.data.target_language
-    if data.corpus == "parallel_text" and not (data.source_language and data.target_language):
-        # Stems only: 'a.de,b.en' names two files, whose endings need not be languages.
-        stems = [x for x in (data[split] for split in corpora.SPLITS) if x and "," not in x]
-        folder = Path(os.path.expanduser(data.directory))
-        data.source_language, data.target_language = text_files.languages(
-            folder, stems, data.source_language, data.target_language
-        )
+    if data.corpus == "parallel_text" and bool(data.source_language) != bool(data.target_language):
+        known = data.source_language or data.target_language
+        other = text_files.other_language(corpora.folder(data.directory), data.train, known)
+        data.source_language = data.source_language or other
+        data.target_language = data.target_language or other
 
 
 def pairs(config: ConfigDict, split: str) -> corpora.Corpus:

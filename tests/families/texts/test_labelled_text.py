@@ -82,14 +82,6 @@ def test_two_texts_a_line_are_two_texts(load, tmp_path):
             load([*PAIRS, line], num_texts=2)
 
 
-def test_other_mistakes_are_one_line(load):
-    with pytest.raises(UserError, match=r"train\.tsv is empty$"):
-        load(b"")
-    with pytest.raises(UserError, match=r"train\.tsv, from 0 to 10 %, is empty: .* has 4 lines$"):
-        load(LINES, split="train.tsv[:10%]")
-    with pytest.raises(UserError, match=r"train\.tsv, line 2, is not UTF-8"):
-        load(b"1\ta\n0\t\xff\n")
-    with pytest.raises(UserError, match=r"^config\.data\.train='gone\.tsv': [^\n]*$"):
-        load(split="gone.tsv")
+def test_a_cut_between_characters_is_refused(load):
     with pytest.raises(UserError, match="cut between lines only"):
         load(LINES, split="train.tsv[:50% of characters]")

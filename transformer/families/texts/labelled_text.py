@@ -55,15 +55,13 @@ def load(split: str, num_texts: int = 1, *, directory: str, key: str = "split") 
     if any(part.in_characters for part in parts):
         raise UserError(f"{key}={split!r}: labelled text can be cut between lines only")
     files = tuple(str(part.file) for part in parts)
-    stamps = corpora.stamps(files)
     labels = read_labels(parts, num_texts)
     read = lambda: ((text,) for _, texts in _rows(parts, num_texts) for text in texts)
     return LabelledText(
-        fingerprint=corpora.fingerprint("labelled_text", (text_files.content(parts), num_texts)),
+        fingerprint=corpora.fingerprint("labelled_text", ([part[1:] for part in parts], num_texts)),
         size=len(labels) * num_texts,
         items=functools.partial(corpora.select, read),
         files=files,
-        stamps=stamps,
         labels=labels,
         parts=parts,
         num_texts=num_texts,
