@@ -58,7 +58,7 @@ def learn(seed, size=290):
 def vocabulary(contents, kind="bpe", normalisation=""):
     """A vocabulary, loaded from its files."""
     options = {"kind": kind, "normalisation": normalisation}
-    return vocabularies.load(ConfigDict({"vocabulary": options}), contents)
+    return vocabularies.load(ConfigDict({"vocabulary": options}), contents, "test")
 
 
 def catalogue(corpus, split, data_dir, source="de", target="en", directory=""):

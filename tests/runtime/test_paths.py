@@ -77,7 +77,7 @@ def test_a_run_in_a_bucket_equals_one_on_a_disk(
     config = tiny_config({})
     train.train(config.copy_and_resolve_references(), bucket)  # resumes
     in_bucket, local = objects(), tiny_run.workdir
-    for name in ("vocabulary/shared.model", "vocabulary/shared.vocab", "evaluation/test.source"):
+    for name in ("vocabulary/shared.model", "evaluation/test.source"):
         assert in_bucket[name] == (local / name).read_bytes()
     scores = [log.read(workdir, "evaluations.jsonl")[-1] for workdir in (bucket, local)]
     assert scores[0] == scores[1]

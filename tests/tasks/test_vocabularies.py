@@ -31,7 +31,7 @@ class Pairs(corpora.Source):
 def learn(seed=0, **options):
     config = {"vocabulary": {**OPTIONS, "kind": "bpe", **options}, "train": {"seed": seed}}
     config = ConfigDict(config)
-    return vocabularies.load(config, vocabularies.learn(config, Pairs()))
+    return vocabularies.load(config, vocabularies.learn(config, Pairs()), "test")
 
 
 def letters(learnt):
@@ -53,12 +53,6 @@ def test_plain_text_has_one_model():
     loaded = learn()
     assert isinstance(loaded, tokenizer.Pieces)
     assert letters(loaded) == set("abcdef")
-
-
-def test_a_kind_that_is_not_there_is_one_line():
-    """As in a tree without the family that has it."""
-    with pytest.raises(UserError, match=r"config\.vocabulary\.kind must be one of 'bpe', 'unig"):
-        corpora.vocabulary({"text.words": b""}, "words")
 
 
 def test_of_a_large_corpus_random_sentences_are_taken():
@@ -154,7 +148,7 @@ def test_a_resumed_run_keeps_its_text_and_vocabulary(prepared):
 @pytest.mark.parametrize(
     "damage", [flip_a_bit, truncate, pathlib.Path.unlink], ids=lambda damage: damage.__name__
 )
-@pytest.mark.parametrize("name", ["shared.model", "shared.vocab", "checksums.json"])
+@pytest.mark.parametrize("name", ["shared.model", "checksums.json"])
 def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, damage):
     """Also where the pieces are the same: other flags make other ids."""
     shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
@@ -162,11 +156,11 @@ def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, 
     vocabularies.read(tmp_path, config)
     damaged = tmp_path / "vocabulary" / name
     damage(damaged)
-    lost_seal = name == "checksums.json" and not damaged.exists()
-    if lost_seal or name == "shared.vocab":  # which is for people
+    if name == "checksums.json" and not damaged.exists():
         vocabularies.read(tmp_path, config)
-        return
-    with pytest.raises(UserError, match=r"damaged|missing") as raised:
+        (tmp_path / "vocabulary" / "shared.model").unlink()
+        damaged = "shared.model (missing)"
+    with pytest.raises(UserError, match="damaged") as raised:
         vocabularies.read(tmp_path, config)
     one_line_naming(raised.value, str(damaged))
 
@@ -190,19 +184,11 @@ def test_models_are_taken_from_one_file_or_two_or_a_folder(tmp_path):
     assert taken_over(str(tmp_path), shared=False) == both
 
 
-@pytest.mark.parametrize(
-    ("source", "options", "words"),
-    [
-        ("a,b", {"shared": True}, r"model=a,b: a does not exist, expected .* for shared\.model$"),
-        ("wrong", {"shared": False}, r"found 1 file\(s\), .* for source\.model and target\.model$"),
-        (".", {"shared": True}, r"shared\.model does not exist, expected .* same config.*kind"),
-        ("wrong", {"shared": True}, "wrong is not a SentencePiece model"),
-    ],
-)
-def test_files_that_cannot_be_a_vocabulary_are_one_line(
-    source, options, words, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
+def test_files_that_cannot_be_a_vocabulary_are_one_line(prepared, tmp_path):
+    for source in ("a,b", str(tmp_path)):
+        words = rf"\Aconfig\.vocabulary\.model={source}: expected .*, or files for shared\.model\Z"
+        with pytest.raises(UserError, match=words):
+            taken_over(source, shared=True)
     (tmp_path / "wrong").write_bytes(b"text")
-    with pytest.raises(UserError, match=rf"\A.*{words}.*\Z"):
-        taken_over(source, **options)
+    with pytest.raises(UserError, match=r"\Atext\.model of .*/wrong is not a SentencePiece model"):
+        prepared(model=str(tmp_path / "wrong"))

@@ -8,15 +8,12 @@ import dataclasses
 import functools
 import hashlib
 import io
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
-from google.protobuf.message import DecodeError
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from transformer.errors import UserError
@@ -148,40 +145,27 @@ def learn_pieces(
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise UserError(_explain(str(error), size)) from error
+        # "FILE(LINE) [CONDITION] Vocabulary size too high (500). Please set it to a value <= 284."
+        reason = str(error).rpartition("] ")[2]
+        if not reason:
+            raise UserError(
+                "the training text is blank (or every line is over 65,536 bytes): there is nothing "
+                "to learn a vocabulary from"
+            ) from error
+        raise UserError(f"config.vocabulary.size={size}: {reason}") from error
     return model.getvalue()
-
-
-def _explain(message: str, size: int) -> str:
-    """Turns an error of SentencePiece's trainer into a message that says what the user can do."""
-    if largest := re.search(r"too high.* <= (\d+)", message):
-        return (
-            f"config.vocabulary.size={size} is more than the training text supports: set it to "
-            f"{largest[1]} or less"
-        )
-    if needed := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
-        return (
-            f"config.vocabulary.size={size} is too small: the 256 bytes, the special symbols and "
-            f"the characters alone take {needed[1]}; lower config.vocabulary.character_coverage or "
-            "raise the size"
-        )
-    if "sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
-        return (
-            "the training text is blank (or every line is over 65,536 bytes): there is nothing "
-            "to learn a vocabulary from"
-        )
-    return f"config.vocabulary: SentencePiece fails with {message!r}"
 
 
 def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
     """Loads a .model file's bytes, with any special ids; UserError if they are not a model."""
-    if not model_bytes:  # of which SentencePiece makes a processor without a model
-        raise UserError(f"{name} is empty, expected a SentencePiece model")
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-        fingerprint(processor)  # fails if a corrupt model has pieces that are not UTF-8
-    except (RuntimeError, ValueError, DecodeError) as error:
-        raise UserError(f"{name} is not a SentencePiece model") from error
+        # Fails if a corrupt model has pieces that are not UTF-8.
+        pieces = [processor.id_to_piece(i) for i in range(len(processor))]
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"{name} is not a SentencePiece model: {error}") from error
+    if not pieces:
+        raise UserError(f"{name} is not a SentencePiece model: it is empty")
     return processor
 
 
@@ -200,41 +184,16 @@ def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray
     return array
 
 
-def table(processor: sentencepiece.SentencePieceProcessor) -> str:
-    """Returns the text of a .vocab file, for people: a line per piece, with its score."""
-    return "".join(
-        f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(len(processor))
-    )
-
-
-# What determines ids and text besides the pieces: fields of sentencepiece_model.proto by their
-# numbers, which fingerprints have always had.
-SETTINGS = {
-    (2, 3): "trainer_spec.model_type",
-    (2, 24): "trainer_spec.treat_whitespace_as_suffix",
-    (2, 35): "trainer_spec.byte_fallback",
-    (2, 44): "trainer_spec.unk_surface",
-    (3, 2): "normalizer_spec.precompiled_charsmap",  # its name and rules, compiled
-    (3, 3): "normalizer_spec.add_dummy_prefix",
-    (3, 4): "normalizer_spec.remove_extra_whitespaces",
-    (3, 5): "normalizer_spec.escape_whitespaces",
-    (5, 2): "denormalizer_spec.precompiled_charsmap",
-}
-
-
 @functools.cache
 def fingerprint(processor: sentencepiece.SentencePieceProcessor) -> str:
-    """Returns a hash of all that determines ids and text: pieces, scores, types and SETTINGS.
+    """Returns a hash of a model: its pieces, and all settings that ids and text depend on.
 
-    The model file itself is not hashed: it embeds paths, which differ between machines.
+    The file itself is not hashed: it may embed paths, which differ between machines.
     """
     model = proto(processor)
-    pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(len(processor))]
-    # As in the file, where a string is bytes and True is 1.
-    encoded = lambda x: x.encode() if isinstance(x, str) else x if isinstance(x, bytes) else int(x)
-    values = {number: encoded(attrgetter(name)(model)) for number, name in SETTINGS.items()}
-    content = repr((pieces, values, [piece.type for piece in model.pieces]))
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    for name in ("input", "model_prefix"):
+        model.trainer_spec.ClearField(name)
+    return hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()[:16]
 
 
 def proto(processor: sentencepiece.SentencePieceProcessor) -> ModelProto:

@@ -131,7 +131,6 @@ def check(config: ConfigDict) -> None:
     check_value("evaluate.scores", config.evaluate.scores, ("", *registry.SCORES))
     # Of one pair, so that a package that is not there is named now.
     further_scores(config.evaluate.scores, [""], [""])
-    vocabularies.check(config.vocabulary)
     _check_bleu(config.evaluate.tokenize)
     if data.pack and data.max_length > data.row_length:
         raise UserError(

@@ -13,7 +13,7 @@ from transformer import registry
 from transformer.data import tokenizer
 from transformer.data.corpora import Corpus
 from transformer.data.tokenizer import Pieces, Vocabulary
-from transformer.errors import UserError, check_value
+from transformer.errors import UserError
 from transformer.runtime import checksums, paths, progress
 from transformer.tasks import splits
 from transformer.workdir.saved_config import read_config
@@ -35,8 +35,7 @@ class Kind(NamedTuple):
 
 
 def kind_named(name: str) -> Kind:
-    """Returns a kind by its name; UserError if there is none."""
-    check_value("vocabulary.kind", name, (*tokenizer.KINDS, *registry.VOCABULARIES))
+    """Returns a kind by its name."""
     if name in registry.VOCABULARIES:
         return registry.load(registry.VOCABULARIES[name])
     return Kind(
@@ -45,17 +44,6 @@ def kind_named(name: str) -> Kind:
         learn=tokenizer.learn_pieces,
         samples=True,
     )
-
-
-def check(options: ConfigDict) -> None:
-    """Raises UserError for a kind of vocabulary that cannot be had."""
-    # Only a new run takes a vocabulary over: a workdir already has one, with a fingerprint.
-    has_vocabulary = options.model or options.fingerprint
-    if not has_vocabulary and not kind_named(options.kind).learn:
-        raise UserError(
-            f"config.vocabulary.kind={options.kind!r} is not learnt, but taken from another run: "
-            "set config.vocabulary.model to its WORKDIR/vocabulary"
-        )
 
 
 def prepare(
@@ -97,29 +85,20 @@ def given(config: ConfigDict) -> dict[str, bytes]:
     """Returns {name: content} of the files that `config.vocabulary.model` stands for; {} of ''.
 
     The value is the folder WORKDIR/vocabulary of another run, or its files: one SentencePiece
-    model, or 'SOURCE,TARGET' where each side has its own. UserError if a file is missing, or is not
-    a model with the ids of tokenizer.py.
+    model, or 'SOURCE,TARGET' where each side has its own. UserError if a file is missing.
     """
     source, wanted = config.vocabulary.model, names(config)
     if not source:
         return {}
-    folder = paths.path(source)
-    if folder.is_dir():
-        files = [folder / name for name in wanted]
-    else:
-        files = [paths.path(name) for name in source.split(",")]
-    missing = [str(file) for file in files if not file.is_file()]
-    if missing or len(files) != len(wanted):
-        found = f"{missing[0]} does not exist" if missing else f"found {len(files)} file(s)"
+    files = [paths.path(name) for name in source.split(",")]
+    if files[0].is_dir():
+        files = [files[0] / name for name in wanted]
+    if len(files) != len(wanted) or not all(file.is_file() for file in files):
         raise UserError(
-            f"config.vocabulary.model={source}: {found}, expected WORKDIR/vocabulary of a run with "
-            f"the same config.vocabulary.kind and shared, or files for {' and '.join(wanted)}"
+            f"config.vocabulary.model={source}: expected WORKDIR/vocabulary of a run with the same "
+            f"config.vocabulary.kind and shared, or files for {' and '.join(wanted)}"
         )
-    contents = [file.read_bytes() for file in files]
-    if all(name.endswith(".model") for name in wanted):
-        for file, content in zip(files, contents, strict=True):
-            tokenizer.load(content, str(file))  # raises UserError with the path
-    return dict(zip(wanted, contents, strict=True))
+    return {name: file.read_bytes() for name, file in zip(wanted, files, strict=True)}
 
 
 def learn(config: ConfigDict, train: Corpus) -> dict[str, bytes]:
@@ -130,6 +109,11 @@ def learn(config: ConfigDict, train: Corpus) -> dict[str, bytes]:
     `max_sentences` random sentences (0: all), chosen by the seed.
     """
     options, contents = config.vocabulary, {}
+    if not kind_named(options.kind).learn:
+        raise UserError(
+            f"config.vocabulary.kind={options.kind!r} is not learnt, but taken from another run: "
+            "set config.vocabulary.model to its WORKDIR/vocabulary"
+        )
     logging.info("learning the vocabulary: %s", options.kind)
     with progress.waiting("learn the vocabulary"):
         for name in names(config):
@@ -171,19 +155,9 @@ def _kept(config: ConfigDict, folder: Path) -> Vocabulary | Pieces | None:
 
 
 def write(workdir: Path, config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary | Pieces:
-    """Writes the files of a workdir's vocabulary, {name: content}, and returns it loaded.
-
-    Beside them are a readable table of each model's pieces, and checksums of all files.
-    """
-    folder = workdir / "vocabulary"
-    loaded = load(config, {str(folder / name): content for name, content in contents.items()})
-    for name, content in contents.items():
-        file = folder / name
-        paths.write_file(file, content)
-        if file.suffix == ".model":
-            table = tokenizer.table(tokenizer.load_processor(content, str(file)))
-            paths.write_file(file.with_suffix(".vocab"), table.encode())
-    paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder))
+    """Writes the files of a workdir's vocabulary, {name: content}, and returns it loaded."""
+    loaded = load(config, contents, config.vocabulary.model or workdir)
+    write_files(workdir, contents)
     return loaded
 
 
@@ -192,47 +166,66 @@ def read(workdir: Path, config: ConfigDict) -> Vocabulary | Pieces:
 
     UserError if a file is missing or damaged, or its fingerprint is not that of the config.
     """
-    folder, wanted = workdir / "vocabulary", names(config)
-    files = [folder / name for name in wanted]
-    for file in files:
-        if not file.is_file():
-            raise UserError(f"{file} is missing: the run cannot be used without its vocabulary")
-    if faults := checksums.corrupt_files(folder, wanted=wanted.__contains__, alone=True):
-        raise UserError(
-            f"damaged: {', '.join(faults)}: the run cannot be used without its vocabulary"
-        )
-    loaded = load(config, {str(file): file.read_bytes() for file in files})
-    expected = config.vocabulary.fingerprint  # "" if config.json was lost; checkpoints have it, too
-    if expected and loaded.fingerprint != expected:
-        raise UserError(
-            f"{folder} holds the vocabulary {loaded.fingerprint}, but this run was trained with "
-            f"{expected}: texts would have other ids"
-        )
+    loaded = load(config, read_files(workdir, names(config)), workdir)
+    check_fingerprint(workdir, loaded.fingerprint, config.vocabulary.fingerprint)
     return loaded
 
 
-def load(config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary | Pieces:
-    """Loads a vocabulary from its files, {path: content}; UserError if one is damaged.
+def write_files(workdir: Path, contents: dict[str, bytes]) -> None:
+    """Writes files {name: content} into WORKDIR/vocabulary, with checksums of all that is there."""
+    folder = workdir / "vocabulary"
+    for name, content in contents.items():
+        paths.write_file(folder / name, content)
+    paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder))
+
+
+def read_files(workdir: Path, wanted: Sequence[str]) -> dict[str, bytes]:
+    """Returns {name: content} of files in WORKDIR/vocabulary; UserError for a damaged one."""
+    folder = workdir / "vocabulary"
+    faults = checksums.corrupt_files(folder, wanted=wanted.__contains__, alone=True) or [
+        f"{folder / name} (missing)" for name in wanted if not (folder / name).is_file()
+    ]
+    if faults:
+        raise UserError(f"damaged: {', '.join(faults)}: the run cannot be used without it")
+    return {name: (folder / name).read_bytes() for name in wanted}
+
+
+def check_fingerprint(workdir: Path, fingerprint: str, expected: str) -> None:
+    """Raises UserError if what was read from WORKDIR/vocabulary is not what the run has.
+
+    `expected` is "" where config.json was lost; checkpoints have the fingerprint, too.
+    """
+    if expected and fingerprint != expected:
+        raise UserError(
+            f"{workdir / 'vocabulary'} has the fingerprint {fingerprint}, but this run was trained "
+            f"with {expected}: ids would have another meaning"
+        )
+
+
+def load(config: ConfigDict, contents: dict[str, bytes], place: Path | str) -> Vocabulary | Pieces:
+    """Loads a vocabulary from its files, {name: content}; UserError if one is damaged.
 
     Pairs have shared.model, or source.model and target.model; plain text has text.model. Kinds
-    other than SentencePiece's have other suffixes.
+    other than SentencePiece's have other suffixes. Errors name the `place` of the files.
     """
-    options, files = config.vocabulary, {Path(path).name: path for path in contents}
+    options = config.vocabulary
 
-    def side(name: str) -> Pieces:
+    def side(stem: str) -> Pieces:
         def file(suffix: str) -> tuple[bytes, str]:
             # source.model if the side has its own, else shared.model.
-            path = files.get(f"{name}.{suffix}") or files[f"shared.{suffix}"]
-            return contents[path], path
+            name = f"{stem}.{suffix}"
+            if name not in contents:
+                name = f"shared.{suffix}"
+            return contents[name], f"{name} of {place}"
 
         pieces = kind_named(options.kind).load(file)
         return dataclasses.replace(pieces, normalisation=options.normalisation)
 
-    if any(name.startswith("text.") for name in files):
+    if any(name.startswith("text.") for name in contents):
         return side("text")
     # One object for both sides if they are shared: Vocabulary.shared compares identity.
     source = side("source")
-    return Vocabulary(source, source if "shared.model" in files else side("target"))
+    return Vocabulary(source, source if "shared.model" in contents else side("target"))
 
 
 def identity(config: ConfigDict) -> dict[str, str]:

@@ -70,6 +70,6 @@ def test_the_kind_characters_is_learnt_stored_and_loaded():
     """From all lines, whatever the size of a sample; in the normalisation of the config."""
     options = {"kind": "characters", "size": 0, "character_coverage": 0.5, "normalisation": "nfc"}
     config = ConfigDict({"vocabulary": {**options, "max_sentences": 1}, "train": {"seed": 0}})
-    table = vocabularies.load(config, vocabularies.learn(config, Lines()))
+    table = vocabularies.load(config, vocabularies.learn(config, Lines()), "test")
     assert table == characters.Characters(" abcdefné", "nfc")
     assert table.encode(["ne\u0301"]) == table.encode(["né"])

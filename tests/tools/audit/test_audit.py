@@ -218,7 +218,7 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys, monkeypatch):
         (["--config.audit.page=/proc/a.html"], "config.audit.page: cannot write in /proc"),
         (["--config.data.train="], "config.data.train is empty"),
         (["--config.data.train=nothing"], "config.data.train='nothing': expected one of"),
-        (["--config.vocabulary.model=no/where"], "model=no/where: no/where does not exist"),
+        (["--config.vocabulary.model=no/where"], "model=no/where: expected WORKDIR"),
         (["--config.data.target_language=xx"], "two different codes"),
         (["--config.data.test=empty"], "/text/empty.xx and "),
     ],

@@ -82,11 +82,7 @@ def test_a_damaged_table_is_named(content):
 def test_a_table_is_taken_over_as_a_folder(tmp_path):
     options = {"kind": "table", "shared": True, "normalisation": "", "size": 9, "fingerprint": ""}
     given = lambda model: ConfigDict({"vocabulary": {**options, "model": str(model)}})
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"\A.*found 1 file\(s\), expected WORKDIR/vocabulary"):
-        vocabularies.given(given(tmp_path / "file"))
-    with pytest.raises(UserError, match=r"\A.*source\.model does not exist, expected WORKDIR"):
+    with pytest.raises(UserError, match=r"\A.*expected WORKDIR/vocabulary .*source\.model and tar"):
         vocabularies.given(given(tmp_path))
     with pytest.raises(UserError, match=r"\A.*kind='table' is not learnt, but taken from another"):
-        vocabularies.check(given("").vocabulary)
-    vocabularies.check(given(tmp_path).vocabulary)
+        vocabularies.learn(given(""), None)

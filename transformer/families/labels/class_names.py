@@ -8,7 +8,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
-from transformer.runtime import checksums, paths
+from transformer.tasks import vocabularies
 
 NAME = "labels.txt"
 
@@ -51,10 +51,7 @@ def prepare(
 
 def write(folder: Path, labels: Sequence[str]) -> None:
     """Writes the labels into WORKDIR/vocabulary, with checksums."""
-    vocabulary = folder / "vocabulary"
-    # Checksums of all files in the folder: the vocabulary may have been written already.
-    paths.write_file(vocabulary / NAME, _text(labels))
-    paths.write_file(vocabulary / checksums.NAME, checksums.checksums_of(vocabulary))
+    vocabularies.write_files(folder, {NAME: _text(labels)})
 
 
 def read(folder: Path, expected: str) -> tuple[str, ...]:
@@ -63,18 +60,10 @@ def read(folder: Path, expected: str) -> tuple[str, ...]:
     UserError if the file is missing or damaged, or if its fingerprint is not the `expected` one
     ("": unknown).
     """
-    file = folder / "vocabulary" / NAME
-    if not file.is_file():
-        raise UserError(f"{file} is missing: the run cannot be used without its labels")
-    if faults := checksums.corrupt_files(file.parent, wanted=NAME.__eq__, alone=True):
-        raise UserError(f"damaged: {', '.join(faults)}: the run cannot be used without its labels")
+    content = vocabularies.read_files(folder, [NAME])[NAME]
     # By "\n" alone: splitlines would also end a label at U+2028.
-    labels = tuple(file.read_bytes().decode().removesuffix("\n").split("\n"))
-    if expected and fingerprint(labels) != expected:
-        raise UserError(
-            f"{file} holds the labels {fingerprint(labels)}, but this run was trained with "
-            f"{expected}: outputs would stand for other classes"
-        )
+    labels = tuple(content.decode().removesuffix("\n").split("\n"))
+    vocabularies.check_fingerprint(folder, fingerprint(labels), expected)
     return labels
 
 

@@ -32,7 +32,6 @@ summarise = losses.summarise
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data = config.data
-    vocabularies.check(config.vocabulary)
     for key, tokens in (("data", data), ("evaluate", config.evaluate)):
         if tokens.batch_tokens < data.context_length:
             raise UserError(

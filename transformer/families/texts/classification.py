@@ -49,7 +49,6 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
     `sizes` and `example` are the task's functions.
     """
     data = config.data
-    vocabularies.check(config.vocabulary)
     # A piece and the start symbol of each text.
     check_value("data.max_length", data.max_length, f"at least {2 * data.num_texts}")
     if data.batch_tokens < data.max_length:

@@ -105,7 +105,7 @@ def make_readers(
     """Returns the `Reader` of each side: its language, its script, and its vocabulary or None."""
     vocab = None, None
     if config.vocabulary.model:
-        vocab = vocabularies.load(config, vocabularies.given(config))
+        vocab = vocabularies.load(config, vocabularies.given(config), config.vocabulary.model)
     elif all((folder / "vocabulary" / name).is_file() for name in vocabularies.names(config)):
         vocab = vocabularies.read(folder, config)
         logging.info("the vocabulary is that of %s", folder)
