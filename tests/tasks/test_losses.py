@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.mixer import Mixer
 from helpers.runs import SUMS
 
 from transformer.models import dense
@@ -269,12 +270,15 @@ def test_token_loss_is_of_the_training_pass_in_any_number_of_blocks():
             assert float(sums[name]) == pytest.approx(float(expected_sums[name]), rel=1e-6), name
         for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-    without = tiny.jit(
-        functools.partial(
-            token_loss,
-            batch=batch,
-            blocks=1,
-            model=tiny.model(num_layers=1, tied_embeddings="none"),
-        )
-    )(params)
+    model = tiny.model(num_layers=1, tied_embeddings="none")
+    without = tiny.jit(functools.partial(token_loss, batch=batch, blocks=1, model=model))(params)
     assert abs(float(without["loss"]) - float(expected_sums["loss"])) > 0.1
+
+
+def test_a_model_without_hidden_states_has_the_same_sums_in_blocks():
+    model, pairs = Mixer(13, 13, 16), tiny.pairs()
+    batch = tiny.batch([pairs[:2], pairs[2:]], 8, 12)
+    params = tiny.parameters(model, batch["inputs"])
+    one, four = (token_loss(params, batch, blocks, model=model) for blocks in (1, 4))
+    for name in SUMS:
+        assert float(four[name]) == pytest.approx(float(one[name]), rel=1e-6), name

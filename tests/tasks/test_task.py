@@ -20,7 +20,7 @@ def test_a_task_is_found_by_its_name(monkeypatch):
 
 @pytest.mark.parametrize("name", ["", "transformer.tasks.translation", "os"])
 def test_only_tasks_of_the_table_are_imported(name):
-    with pytest.raises(UserError, match=r"^config\.task must be one of translation.*, found '"):
+    with pytest.raises(UserError, match=r"^config\.task must be one of 'translation'.*, found '"):
         load_task(name)
 
 

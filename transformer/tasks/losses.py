@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 from flax.traverse_util import flatten_dict
 
-from transformer.errors import UserError
 from transformer.models import dense, kernels
 from transformer.models.ensemble import Ensemble
 
@@ -36,23 +35,18 @@ def token_loss(
     are the keywords of `cross_entropy`.
 
     The logits of a model with methods `hidden` and `logits` have the type of its activations, and
-    with blocks > 1 are computed in blocks (see `in_blocks`). Another model needs blocks = 1. With
-    blocks = 1 all sums have gradients, not only 'loss'.
+    with blocks > 1 are computed in blocks (see `in_blocks`). With blocks = 1 all sums have
+    gradients, not only 'loss'.
     """
-    run = functools.partial(forward, model, params, batch, train=True, rngs={"dropout": rng})
+    dropout = {"train": True, "rngs": {"dropout": rng}}
+    x_BTD, logits_of, sown = _before_logits(model, params, batch, **dropout)
     targets_and_weights = batch["targets"], batch["weights"]
-
     # No array of a step is larger: in bfloat16 they move half as much through the memory.
-    logits_fn = lambda x_BTD: model.apply({"params": params}, x_BTD, x_BTD.dtype, method="logits")
-    if not hasattr(type(model), "hidden"):
-        logits_BTV, sown = run()
-        sums = cross_entropy(logits_BTV, *targets_and_weights, **options)
+    logits_fn = lambda x_BTD: logits_of(x_BTD, x_BTD.dtype)
+    if blocks == 1:
+        sums = cross_entropy(logits_fn(x_BTD), *targets_and_weights, **options)
     else:
-        x_BTD, sown = run(method="hidden")
-        if blocks == 1:
-            sums = cross_entropy(logits_fn(x_BTD), *targets_and_weights, **options)
-        else:
-            sums = in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
+        sums = in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
     return with_sown({**sums, "filled": sums["weight"]}, sown)
 
 
@@ -63,33 +57,43 @@ def outcome(
     """Returns the sums of `cross_entropy` without dropout, and the nats of each token, [B, T].
 
     This is the `outcome` of `evaluation.SplitSums`. `options` are config.loss as (name, value)
-    pairs, because a static argument must be hashable. A model without `hidden`, such as an
-    ensemble, ignores `blocks`.
+    pairs, because a static argument must be hashable.
     """
     options = dict(options)
     blocks = options.pop("blocks")
-    run = functools.partial(forward, model, params, batch, train=False)
+    x_BTD, logits_fn, sown = _before_logits(model, params, batch, train=False)
 
-    def loss(logits_BTV: Array, targets_BT: Array, weights_BT: Array) -> tuple:
+    def loss(arrays: tuple[Array, Array, Array]) -> tuple:
+        x_BTD, targets_BT, weights_BT = arrays
+        logits_BTV = logits_fn(x_BTD, jnp.float32)
         sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
-        return sums, (token_nats(logits_BTV, targets_BT),)
+        return sums, token_nats(logits_BTV, targets_BT)
 
-    targets_BT, weights_BT = batch["targets"], batch["weights"]
-    if blocks == 1 or not hasattr(type(model), "hidden"):
-        logits_BTV, sown = run()
-        sums, nats = loss(logits_BTV, targets_BT, weights_BT)
-        return with_sown(sums, sown), nats
-    x_BTD, sown = run(method="hidden")
-    # One block of positions after the other, so that only one block's logits are in memory.
-    split = functools.partial(dense.split, blocks=blocks)
-    sums, nats = jax.lax.map(
-        lambda block: loss(model.apply({"params": params}, block[0], method="logits"), *block[1:]),
-        (split(x_BTD), split(targets_BT), split(weights_BT)),
-    )
-    sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
-    # The reshape that undoes `split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
-    nats = jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(targets_BT.shape), nats)
-    return with_sown(sums, sown), nats
+    arrays = x_BTD, batch["targets"], batch["weights"]
+    if blocks == 1:
+        sums, nats_BT = loss(arrays)
+    else:
+        # One block of positions after the other, so that only one block's logits are in memory.
+        sums, nats = jax.lax.map(loss, tuple(dense.split(x, blocks) for x in arrays))
+        sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
+        # The reshape that undoes `split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
+        nats_BT = nats.swapaxes(0, 1).reshape(batch["targets"].shape)
+    return with_sown(sums, sown), (nats_BT,)
+
+
+def _before_logits(
+    model: nn.Module, params: Tree, batch: dict, **options: Any
+) -> tuple[Array, Callable[[Array, Any], Array], dict[str, Array]]:
+    """Returns (x, logits_fn, sown) of a forward pass, whose logits are logits_fn(x, dtype).
+
+    x is the output of the model's method `hidden`; a model without it, such as an ensemble, has
+    nothing before its logits, so that blocks save it no memory.
+    """
+    if not hasattr(type(model), "hidden"):
+        logits_BTV, sown = forward(model, params, batch, **options)
+        return logits_BTV, lambda logits_BTV, dtype: logits_BTV, sown
+    x_BTD, sown = forward(model, params, batch, method="hidden", **options)
+    return x_BTD, functools.partial(model.apply, {"params": params}, method="logits"), sown
 
 
 def with_filled(loss: Callable, params: Tree, batch: dict, *, rng: Array) -> dict[str, Array]:
@@ -222,12 +226,3 @@ def per_token(sums: dict[str, float]) -> dict[str, float]:
     """Returns means per token of the sums of `outcome`, and the perplexity."""
     means = {name: x / sums["weight"] for name, x in sums.items() if name != "weight"}
     return {**means, **summarise(means)}
-
-
-def check_blocks(model: nn.Module, blocks: int) -> None:
-    """Raises UserError if blocks > 1 and the model cannot compute its logits in blocks."""
-    if blocks > 1 and not hasattr(type(model), "hidden"):
-        raise UserError(
-            f"config.loss.blocks={blocks}: {type(model).__name__} has no methods `hidden` and "
-            "`logits`, which blocks of logits need; set it to 1"
-        )

@@ -54,11 +54,6 @@ def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
     members, task_module = [], load_task(config.task)
     for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
         folder = paths.path(name)
-        if not (folder / "config.json").is_file():
-            raise UserError(
-                f"config.evaluate.ensemble: {folder} holds no config.json: expected workdirs of "
-                "trained runs, separated by commas"
-            )
         member_config = saved_config.read_with_defaults(folder)
         if member_config.task != config.task:
             raise UserError(

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from transformer import registry
 from transformer.data.batches import Batches
-from transformer.errors import UserError, quantity
+from transformer.errors import UserError, check_value, quantity
 from transformer.models import fields
 
 Tree = Any
@@ -64,8 +64,7 @@ def make_task(
 
 def load_task(name: str) -> ModuleType:
     """Returns the module of a task by its name in the registry; UserError for an unknown name."""
-    if name not in registry.TASKS:
-        raise UserError(f"config.task must be one of {', '.join(registry.TASKS)}, found {name!r}")
+    check_value("task", name, tuple(registry.TASKS))
     return registry.load(registry.TASKS[name])
 
 

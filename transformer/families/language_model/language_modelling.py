@@ -42,7 +42,6 @@ def check(config: ConfigDict) -> None:
     checked = model(config, {"vocab_size": 8})
     what = f"config.data.context_length={data.context_length}"
     saved_model.check_all_positions(config, checked, data.context_length, what)
-    losses.check_blocks(checked, config.loss.blocks)
     abstract_params(checked, example(config, 1))
     if config.evaluate.samples:
         otherwise = "; or set config.evaluate.samples=0"
