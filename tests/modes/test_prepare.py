@@ -112,7 +112,7 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
         (
             "evaluate.ensemble",
             "/nonexistent",
-            "/nonexistent does not exist: expected the folder of a",
+            "/nonexistent does not exist: exp",
         ),
         ("vocabulary.shared", False, "config.vocabulary.shared=True"),
         ("vocabulary.model", "no/where", "model=no/where: expected WORKDIR"),

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+import jax
 import numpy as np
 
 from transformer.data.packing import Rows, concatenate_ranges
@@ -132,6 +133,13 @@ class Batches:
     def items(self) -> np.ndarray:
         """The items of an epoch, in the order of the rows."""
         return np.concatenate([group.items for group in self.groups])
+
+
+def example_of(assemble: Callable, rows: int, length: int) -> dict:
+    """Returns the shapes and dtypes of a batch from `assemble`, as ShapeDtypeStructs."""
+    no_items = np.zeros(0, int)
+    batch = assemble(no_items, no_items, (rows, length), (0, 0))
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
 
 
 def prefetch(load: Callable[[int], Loaded], numbers: Iterable[int]) -> Iterator[Loaded]:

@@ -1,12 +1,15 @@
 """Sentence pairs -> the arrays of a batch: packed (`assemble`), or one pair per row."""
 
+import functools
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from transformer.data import packing, tokenizer
-from transformer.data.batches import Batches
-from transformer.data.tokens import Side, Tokens
+from transformer.data.batches import Batches, example_of
+from transformer.data.tokens import NO_SIDE, Side, Tokens
 
 
 def assemble(
@@ -83,10 +86,8 @@ def lay(
 
 def example(rows: int, length: int) -> dict:
     """Returns the shapes and dtypes of a batch from `assemble`, as ShapeDtypeStructs."""
-    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
-    names = (f"{side}{x}" for side in ("source", "target") for x in ("", "_positions", "_segments"))
-    weights = jax.ShapeDtypeStruct((rows, length), jnp.float32)
-    return {"inputs": dict.fromkeys(names, ids), "targets": ids, "weights": weights}
+    tokens = Tokens({"source": NO_SIDE, "target": NO_SIDE}, Path())
+    return example_of(functools.partial(assemble, tokens), rows, length)
 
 
 def fill_fractions(batches: Batches, tokens: Tokens) -> tuple[float, float]:

@@ -32,6 +32,9 @@ class Side(NamedTuple):
         return np.diff(self.offsets)
 
 
+NO_SIDE = Side(np.zeros(0, np.uint16), np.zeros(2, np.int64))  # one item without ids
+
+
 class Tokens(NamedTuple):
     """A corpus as ids: {'source': Side, 'target': Side} of pairs, {'text': Side} of plain text."""
 

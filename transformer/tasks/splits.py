@@ -1,5 +1,6 @@
 """The splits of a config's corpus, as sentence pairs or plain text, and as token ids."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,13 @@ def name_and_key(config: ConfigDict, split: str) -> tuple[str, str]:
     if split in corpora.SPLITS:
         return config.data[split], f"config.data.{split}"
     return split, "config.evaluate.split"
+
+
+def log_origin(config: ConfigDict, split: str) -> None:
+    """Logs where a split is read from, and where its token ids are cached."""
+    data, (name, _) = config.data, name_and_key(config, split)
+    message = "split %s: %r, config.data.directory=%r, config.data.data_dir=%r"
+    logging.info(message, split, name, data.directory, data.data_dir)
 
 
 def fill_in_languages(config: ConfigDict) -> None:

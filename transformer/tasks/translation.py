@@ -174,9 +174,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     have the lines 'source', 'reference' and 'hypothesis'.
     """
     data = config.data
-    message = "split %s: %r of corpus %s, config.data.directory=%r, config.data.data_dir=%r"
-    name = data.get(split, split)
-    logging.info(message, split, name, data.corpus, data.directory, data.data_dir)
+    splits.log_origin(config, split)
     corpus, vocab = splits.pairs(config, split), vocabularies.read(folder, config)
     # References in the form of the translations: é in two parts would count as another letter.
     sources, references = (

@@ -25,10 +25,6 @@ def long_side(count=40, seed=0):
     return side_of([[*random.integers(4, VOCABULARY, n - 1), END] for n in lengths])
 
 
-def shapes(batch):
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
-
-
 def test_texts_are_laid_out_as_in_the_docstring():
     side = side_of([[7, 8, END], [9, END], [10, END]])
     batch = texts.inputs(side, np.array([0, 1, 2]), np.array([0, 0, 2]), (3, 6))
@@ -83,7 +79,7 @@ def test_a_labelled_batch_has_the_target_of_each_row(dtype):
     assert batch["targets"].tolist() == [1, 2, 0, 0]
     assert batch["weights"].tolist() == [1, 1, 0, 0]
     assert batch["inputs"]["ids"][:, 1].tolist() == [9, 7, 0, 0]
-    assert shapes(batch) == texts.labelled_example(4, 4, dtype)
+    assert batch["targets"].dtype == dtype
 
 
 # Masking.
@@ -134,7 +130,7 @@ def test_a_row_never_has_more_than_fit(share):
     """Full rows, whatever the draw."""
     side = side_of([[*range(4, 67), END]] * 50)
     batch = masked(side, share=share)
-    assert shapes(batch) == texts.masked_example(50, 64, share)
+    assert batch["weights"].shape == (50, texts.max_masked(share, 64))
     counts = batch["weights"].sum(axis=1)
     assert set(counts) <= {int(share * 63), int(share * 63) + 1}
 

@@ -4,15 +4,13 @@ import functools
 import gzip
 import hashlib
 import io
-import math
-import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from transformer.data import text_files
 from transformer.errors import UserError
@@ -63,27 +61,21 @@ def find(directory: Path, split: str, key: str) -> ImageFiles:
 
 
 def class_folders(folder: Path) -> ImageFiles:
-    """Returns the images of FOLDER/CLASS/IMAGE.png (or .jpg, .jpeg).
+    """Returns the images of FOLDER/CLASS/IMAGE.png (or .jpg, .jpeg), but for hidden ones.
 
     Images are sorted by their checksums, a shuffle that is the same on all machines: any part of
-    the split, such as its last tenth, has images of all classes. UserError for a class without
-    images, and for any other file or folder that is not hidden.
+    the split, such as its last tenth, has images of all classes. UserError for any other file in
+    the folder of a class.
     """
     images = []
-    for class_folder in _visible(folder):
-        if not class_folder.is_dir():
-            raise UserError(f"{class_folder} is a file, expected a folder of images for each class")
-        inside = _visible(class_folder)
-        if not inside:
-            raise UserError(f"{class_folder} is empty: a class must have at least one image")
-        for path in inside:
-            if path.suffix.lower() not in SUFFIXES or not path.is_file():
-                raise UserError(f"{path} is not an image ({', '.join(SUFFIXES)}): remove it")
-            status = path.stat()
-            digest = _digest(path, status.st_size, status.st_mtime_ns)
-            images.append((digest, class_folder.name, path))
+    for path in folder.glob("[!.]*/[!.]*"):
+        if path.suffix.lower() not in SUFFIXES:
+            raise UserError(f"{path} is not an image ({', '.join(SUFFIXES)}): remove it")
+        status = path.stat()
+        digest = _digest(path, status.st_size, status.st_mtime_ns)
+        images.append((digest, path.parent.name, path))
     if not images:
-        raise UserError(f"{folder} is empty, expected a folder of images for each class")
+        raise UserError(f"{folder} has no image: expected a folder of images for each class in it")
     # By (checksum, class, path): neither names nor the file system's order matter.
     images.sort()
     classes = tuple(sorted({name for _, name, _ in images}))
@@ -107,18 +99,6 @@ def class_folders(folder: Path) -> ImageFiles:
     )
 
 
-def _visible(folder: Path) -> list[Path]:
-    """Returns the sorted visible paths in a folder; UserError for a name that is not UTF-8."""
-    visible = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
-    for path in visible:
-        try:
-            path.name.encode()
-        except UnicodeEncodeError:
-            name = os.fsencode(path.name)
-            raise UserError(f"{folder}: the name {name!r} is not UTF-8: rename it") from None
-    return visible
-
-
 @functools.cache
 def _digest(path: Path, size: int, modified: int) -> str:
     """Returns a file's sha256; `size` and `modified` are in the key of the cache only."""
@@ -131,10 +111,8 @@ def open_image(encoded: bytes, name: str) -> Image.Image:
     try:
         with Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG")) as image:
             image.load()
-    except UnidentifiedImageError as error:
-        raise UserError(f"{name} is a damaged image, or neither PNG nor JPEG") from error
     except BROKEN as error:
-        raise UserError(f"{name} is a damaged image: {error}") from error
+        raise UserError(f"{name} is a damaged image, or neither PNG nor JPEG") from error
     if image.mode.startswith(("I", "F")):  # Pillow would clip values above 255
         raise UserError(f"{name} has more than 8 bits a channel: convert it to 8")
     return image
@@ -175,28 +153,18 @@ def read_idx(file: Path, num_dimensions: int) -> np.ndarray:
     """Returns an idx file's array, uint8 of `num_dimensions`; UserError for any other file."""
     # The header: 0 0 8 (unsigned bytes), the number of dimensions, and an int32 for each of them.
     # MNIST's training images begin with the bytes 0 0 8 3 and the integers 60000 28 28.
-    start, magic, content = 4 + 4 * num_dimensions, bytes((0, 0, 8, num_dimensions)), bytearray()
+    start = 4 + 4 * num_dimensions
     try:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as opened:
-            header = opened.read(start)
-            if header[:4] != magic or len(header) < start:
-                raise UserError(
-                    f"{file} is not an idx file of bytes in {num_dimensions} dimensions: it begins "
-                    f"with {header[:4].hex() or 'nothing'}, expected {magic.hex()}"
-                )
-            shape = np.frombuffer(header[4:], ">u4").tolist()
-            # No more than the header says: a small .gz may unpack to gigabytes of anything.
-            while len(content) <= math.prod(shape) and (chunk := opened.read(1 << 20)):
-                content += chunk
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise UserError(f"{file} is truncated, damaged or not a gzip file: {error}") from error
-    if math.prod(shape) != len(content):
-        follow = "more" if len(content) > math.prod(shape) else f"{len(content):,}"
+            content = np.frombuffer(opened.read(), np.uint8)
+        if content[:4].tolist() != [0, 0, 8, num_dimensions]:
+            raise ValueError(f"it begins with {content[:4]}")
+        return content[start:].reshape(content[4:start].view(">u4"))
+    except (gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
         raise UserError(
-            f"{file} is truncated or damaged: its header says {' x '.join(map(str, shape))} bytes, "
-            f"but {follow} follow"
-        )
-    return np.frombuffer(content, np.uint8).reshape(shape)
+            f"{file} is damaged, or not an idx file of bytes in {num_dimensions} dimensions: "
+            f"{error}"
+        ) from error
 
 
 def encode_png(image: np.ndarray) -> bytes:

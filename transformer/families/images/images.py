@@ -96,12 +96,10 @@ def assemble(
 
     # Thread n takes the items n, n + num_threads, ...: no two threads write the same row.
     parts = [range(start, len(items), num_threads) for start in range(num_threads)]
-    if num_threads == 1:
-        fill(*parts)
-    else:  # Pillow releases the GIL to decode and to resize
-        with concurrent.futures.ThreadPoolExecutor(num_threads, "images") as threads:
-            # A list, because reading the results raises the error of a thread.
-            list(threads.map(fill, parts))
+    # Pillow releases the GIL to decode and to resize.
+    with concurrent.futures.ThreadPoolExecutor(num_threads, "images") as threads:
+        # A list, because reading the results raises the error of a thread.
+        list(threads.map(fill, parts))
     # Labels 0 1 1 of a corpus whose class_ids are [1, 0] become the targets 1 0 0.
     batch["targets"][row_of_item] = class_ids[labels]
     batch["weights"][row_of_item] = 1

@@ -31,13 +31,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     counted). Outputs are 'text' and 'nats', a line's cross entropy with its break.
     """
     data = config.data
-    logging.info(
-        "split %s: %r, config.data.directory=%r; token ids are cached in config.data.data_dir=%r",
-        split,
-        data.get(split, split),
-        data.directory,
-        data.data_dir,
-    )
+    splits.log_origin(config, split)
     corpus, vocabulary = splits.text(config, split), vocabularies.read(folder, config)
     [lines] = corpus.read()
     dataset = {"text": tokenizer.normalised(lines, vocabulary.normalisation)}

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.data.batches import Batches
+from transformer.data.batches import Batches, example_of
 from transformer.data.packing import Rows
 from transformer.errors import UserError, check_value
 from transformer.families.memory import problems
@@ -83,7 +83,8 @@ def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
 def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct; `rows` 0: a full batch of training."""
     length = row_length(config, config.data.max_length)
-    return problems.example(rows or config.data.batch_tokens // length, length)
+    assemble = functools.partial(problems.assemble, None)  # draws nothing
+    return example_of(assemble, rows or config.data.batch_tokens // length, length)
 
 
 def row_length(config: ConfigDict, length: int) -> int:

@@ -16,8 +16,6 @@ another.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 Item = tuple[np.ndarray, np.ndarray]  # (tokens, answers), ids
@@ -70,17 +68,6 @@ def text(ids: np.ndarray, problem: Problem, symbols: int) -> str:
     names = ["_", "|"]
     names += [f"{prefix}{i}" for prefix in problem.prefixes for i in range(symbols)]
     return " ".join(names[i] for i in ids)
-
-
-def example(rows: int, length: int) -> dict:
-    """Returns the shapes and dtypes of a batch, as ShapeDtypeStructs."""
-    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
-    inputs = {"tokens": ids, "positions": ids, "segments": ids}
-    return {
-        "inputs": inputs,
-        "targets": ids,
-        "weights": jax.ShapeDtypeStruct((rows, length), jnp.float32),
-    }
 
 
 def assemble(

@@ -10,7 +10,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.data import packing
-from transformer.data.batches import Batches
+from transformer.data.batches import Batches, example_of
+from transformer.data.tokens import NO_SIDE
 from transformer.errors import UserError, check_value, quantity
 from transformer.families.labels import class_names, classifiers
 from transformer.families.texts import labelled_text, texts
@@ -128,7 +129,8 @@ def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
 def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0: a full batch."""
     data = config.data
-    return texts.labelled_example(rows or data.batch_tokens // data.max_length, data.max_length)
+    assemble = functools.partial(texts.labelled, NO_SIDE, np.zeros(1, np.int32))
+    return example_of(assemble, rows or data.batch_tokens // data.max_length, data.max_length)
 
 
 def loss(config: ConfigDict, model: nn.Module) -> Callable:

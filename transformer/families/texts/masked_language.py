@@ -14,10 +14,10 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.data import packing
-from transformer.data.batches import Batches
+from transformer.data.batches import Batches, example_of
 from transformer.data.corpora import Corpus
 from transformer.data.tokenizer import Pieces
-from transformer.data.tokens import Tokens
+from transformer.data.tokens import NO_SIDE, Tokens
 from transformer.errors import UserError, quantity
 from transformer.families.texts import classification, labelled_text, texts
 from transformer.tasks import losses, splits, vocabularies
@@ -72,8 +72,8 @@ def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int | float]:
 def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0: a full batch."""
     data = config.data
-    rows = rows or data.batch_tokens // data.max_length
-    return texts.masked_example(rows, data.max_length, data.mask_share)
+    assemble = functools.partial(texts.masked, NO_SIDE, share=data.mask_share, vocab_size=0)
+    return example_of(assemble, rows or data.batch_tokens // data.max_length, data.max_length)
 
 
 def loss(config: ConfigDict, model: nn.Module) -> Callable:

@@ -4,17 +4,11 @@ The model's inputs are int [rows, length]: `ids`, `positions`, from 0 in each te
 which number a row's texts from 1. All are 0 on padding.
 """
 
-from typing import Any
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from transformer.data import packing, pairs
 from transformer.data.tokenizer import START, UNKNOWN, Pieces
 from transformer.data.tokens import Side
-
-Tree = Any
 
 # The id of a masked token. No text has this id: characters that the vocabulary lacks fall back to
 # bytes, and families/texts/masked_language.py refuses a vocabulary that gives them this id.
@@ -72,16 +66,6 @@ def encode_row(lines: list[str], vocabulary: Pieces, max_length: int) -> dict[st
 # With a target each, such as a class.
 
 
-def labelled_example(rows: int, length: int, target_dtype: Any = jnp.int32) -> dict:
-    """Returns the shapes and dtypes of a batch from `labelled`, as ShapeDtypeStructs."""
-    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
-    return {
-        "inputs": {"ids": ids, "positions": ids, "segments": ids},
-        "targets": jax.ShapeDtypeStruct((rows,), target_dtype),
-        "weights": jax.ShapeDtypeStruct((rows,), jnp.float32),
-    }
-
-
 def labelled(
     side: Side,
     targets: np.ndarray,
@@ -111,18 +95,6 @@ def labelled(
 def max_masked(share: float, length: int) -> int:
     """Returns an upper bound on the masked tokens of a row of `length`."""
     return int(share * length) + 1
-
-
-def masked_example(rows: int, length: int, share: float) -> dict:
-    """Returns the shapes and dtypes of a batch from `masked`, as ShapeDtypeStructs."""
-    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
-    slots = rows, max_masked(share, length)
-    chosen = jax.ShapeDtypeStruct(slots, jnp.int32)
-    return {
-        "inputs": {"ids": ids, "masked": chosen, "positions": ids, "segments": ids},
-        "targets": chosen,
-        "weights": jax.ShapeDtypeStruct(slots, jnp.float32),
-    }
 
 
 def masked(
