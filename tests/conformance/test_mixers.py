@@ -4,6 +4,7 @@ Here it is alone, over more positions than a window or a chunk has; test_models.
 Transformer with it: padding, neighbours, causality, decoding.
 """
 
+import dataclasses
 import functools
 
 import jax
@@ -16,6 +17,7 @@ from helpers import tiny
 from helpers.layers import products
 from jax.sharding import NamedSharding, PartitionSpec
 
+from transformer.errors import UserError
 from transformer.models import attention, cache, mixers
 
 D, LONG = 16, 70
@@ -199,6 +201,15 @@ def test_rows_on_eight_devices_are_those_on_one(name):
     assert distance(mix(mixer, params, *sharded), mix(mixer, params, x, view)) < 2e-5, (
         f"{name}: y changes with the number of devices"
     )
+
+
+@cases()
+def test_a_number_that_cannot_be_is_named_by_its_key(name):
+    mixer = mixer_of(name)
+    numbers = [x.name for x in dataclasses.fields(mixer) if type(getattr(mixer, x.name)) is int]
+    for field in numbers:
+        with pytest.raises(UserError, match=rf"^config\.model\.mixer\.{field} must be at least 1"):
+            mixer.clone(**{field: 0}).init(jax.random.key(0), *row(TEXTS), train=False)
 
 
 @cases()

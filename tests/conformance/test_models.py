@@ -11,6 +11,7 @@ from conformance.tiny_models import LENGTH, TINY
 from flax.traverse_util import flatten_dict
 from helpers import tiny
 
+from transformer.errors import UserError
 from transformer.tasks import attention_weights
 
 ALONE = [[0], [1], [2], [], [], []]  # three items, each in a row of its own
@@ -154,6 +155,15 @@ def test_attention_sums_to_1_over_real_keys(case):
         assert distance(of_later.sum(axis=-1), 1) < 1e-6, (
             f"{case.name}: {kind} attention does not sum to 1"
         )
+
+
+@cases()
+def test_a_value_that_cannot_be_is_named_by_its_key(case):
+    if not hasattr(case.model, "options"):  # whose values the rules of the config's keys check
+        with pytest.raises(
+            UserError, match=r"^config\.model\.dropout_rate must be at least 0 and "
+        ):
+            tiny_models.case(case.name, dropout_rate=1.0)
 
 
 @cases("flops")

@@ -209,15 +209,3 @@ def test_prefetch_loads_while_the_caller_works():
     next(found)
     working.set()
     assert next(found)
-
-
-def test_an_error_of_the_loader_is_raised_in_the_caller():
-    def load(t):
-        if t == 2:
-            raise OSError(f"batch {t} is gone")
-        return t
-
-    found = batches.prefetch(load, range(5))
-    assert [next(found), next(found)] == [0, 1]
-    with pytest.raises(OSError, match="batch 2 is gone"):
-        next(found)

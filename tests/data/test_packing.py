@@ -1,23 +1,10 @@
 """Pairs are packed into rows that are well filled, or sorted into few lengths; rows are cached."""
 
-import logging
-
 import numpy as np
-import pytest
 from helpers.batching import training_batches
 from helpers.corpora import LENGTH, Source
 
 from transformer.data import packing
-from transformer.data import pairs as pair_arrays
-
-
-def test_rows_are_well_filled(tokenised):
-    tokens = tokenised(Source(0, count=2000))
-    batched = training_batches(tokens, True, 0, 20 * LENGTH)
-    source, target = pair_arrays.fill_fractions(batched, tokens)
-    assert min(source, target) > 0.8
-    real = sum(batched[t]["weights"].sum() for t in range(len(batched)))
-    assert target == pytest.approx(real / (len(batched) * 20 * LENGTH))
 
 
 def test_unpacked_lengths_are_few_and_static(tokenised):
@@ -32,17 +19,6 @@ def test_static_lengths_double_up_to_the_longest():
     assert packing.static_lengths(64, 65) == [8, 16, 32, 64, 128]
     assert packing.static_lengths(64, 1000) == [8, 16, 32, 64, 128, 256, 512, 1024]
     assert packing.static_lengths(1, 1) == [1]
-
-
-def test_pairs_of_just_the_longest_length_are_kept(tokenised, caplog):
-    tokens = tokenised(Source(0))
-    longest = np.maximum(tokens.sides["source"].lengths, tokens.sides["target"].lengths)
-    most = int(longest.max())
-    with caplog.at_level(logging.INFO):
-        assert len(packing.select_trainable(tokens.lengths, most)) == 150
-        assert not caplog.text
-    kept = packing.select_trainable(tokens.lengths, most - 1)
-    np.testing.assert_array_equal(kept, np.flatnonzero(longest < most))
 
 
 def test_packing_is_cached_by_all_it_depends_on(tokenised, monkeypatch):

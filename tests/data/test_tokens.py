@@ -4,10 +4,6 @@ import errno
 import itertools
 import os
 import pathlib
-import signal
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -43,37 +39,6 @@ def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
     same.fingerprint = Source(0).fingerprint  # the name alone counts
     assert tokenised(same).directory in folders
     assert not same.reads
-
-
-def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_path):
-    (tmp_path / "source.model").write_bytes(vocabulary.source.processor.serialized_model_proto())
-    program = """
-        import os, pathlib, signal, sys
-        from transformer.data import tokenizer, tokens
-
-        class Source:
-            fingerprint = sys.argv[2]
-            __len__ = lambda self: 9000
-            def chunks(self):
-                yield ["wrong"] * 8192, ["wrong"] * 8192
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        folder = pathlib.Path(sys.argv[1])
-        pieces = tokenizer.load((folder / "source.model").read_bytes(), "test")
-        tokens.tokenise(Source(), tokenizer.Vocabulary(pieces, pieces), folder / "tokens")
-    """
-    arguments = [tmp_path, Source(0).fingerprint]
-    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
-    killed = subprocess.run(command, cwd=ROOT, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    (draft,) = (tmp_path / "tokens").iterdir()
-    assert "draft" in draft.name
-
-    both = tokenizer.Vocabulary(vocabulary.source, vocabulary.source)
-    tokens = tokenise(Source(0), both, tmp_path / "tokens")
-    assert len(tokens.sides["source"].lengths) == 150
-    assert draft.name.startswith(tokens.directory.name)  # it was the same cache
-    assert set((tmp_path / "tokens").iterdir()) == {tokens.directory}
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_file_over):

@@ -40,7 +40,7 @@ def test_another_model_is_refused_by_name(tiny_config, tiny_run, key, value, was
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "has another vocabulary than this run; train with --config.vocabulary.model="),
+        ({}, "has another vocabulary than this run: train with --config.vocabulary.model="),
         ({"evaluate.weights": "best"}, "best holds no complete checkpoint"),
         ({"vocabulary.size": 293, "decode.max_length": 60}, "max_positions=50"),
     ],

@@ -1,10 +1,8 @@
 """The sums over a split: those of its batches, on any number of devices; None if stopped."""
 
-import concurrent.futures
 import functools
 import logging
 import re
-import threading
 
 import flax.linen as nn
 import jax
@@ -13,7 +11,7 @@ import pytest
 
 from transformer.data.batches import Batches
 from transformer.data.packing import Rows
-from transformer.distributed import layout, processes
+from transformer.distributed import layout
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import losses
 from transformer.tasks.evaluation import SplitSums
@@ -129,56 +127,6 @@ def test_the_nats_are_of_each_token_in_order(run, rows, blocks):
     sums, [nats] = split_sums(model, rows, blocks).score(params)
     np.testing.assert_allclose(nats, expected, rtol=1e-5)
     assert sums["nats_per_token"] == pytest.approx(nats.sum(), rel=1e-5)
-
-
-class Processes:
-    """Several processes as threads: how many, which one this is, and an all-gather of arrays.
-
-    `run` returns what a function returns in each; the arrays and JSON that they exchange are real.
-    """
-
-    def __init__(self, count, monkeypatch):
-        self._count, self._own = count, threading.local()
-        self._given, self._barrier = {}, threading.Barrier(count, timeout=300)
-        monkeypatch.setattr(processes.jax, "process_count", lambda: count)
-        monkeypatch.setattr(processes.jax, "process_index", lambda: self._own.number)
-        monkeypatch.setattr(processes.multihost_utils, "process_allgather", self._all_gather)
-
-    def _all_gather(self, x):
-        self._given[self._own.number] = x
-        self._barrier.wait()
-        gathered = np.stack([self._given[i] for i in range(self._count)])
-        self._barrier.wait()  # until all have read
-        return gathered
-
-    def run(self, function):
-        def in_process(number):
-            self._own.number = number
-            try:
-                return function(number)
-            except BaseException:
-                self._barrier.abort()
-                raise
-
-        with concurrent.futures.ThreadPoolExecutor(self._count) as threads:
-            return list(threads.map(in_process, range(self._count)))
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_several_processes_have_the_sums_and_nats_of_one(run, count, monkeypatch):
-    """Of five batches, whose last is smaller, each process computes some."""
-    model, params = run
-    sums, [nats] = split_sums(model).score(params)
-    simulated, computed = Processes(count, monkeypatch), []
-    batch = SplitSums.batch
-    monkeypatch.setattr(
-        SplitSums, "batch", lambda self, params, t: computed.append(t) or batch(self, params, t)
-    )
-    outcomes = simulated.run(lambda _: split_sums(model).score(params))
-    assert sorted(computed) == [*range(5)]
-    for of_process in outcomes:
-        assert of_process[0] == sums
-        np.testing.assert_array_equal(of_process[1], [nats])
 
 
 class Penalised(nn.Module):

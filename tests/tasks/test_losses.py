@@ -125,11 +125,6 @@ def test_bfloat16_logits_are_summed_in_float32(tokens):
         assert low[name] == high[name]
 
 
-def test_an_unknown_smoothing_is_named(tokens):
-    with pytest.raises(KeyError, match="every"):
-        cross_entropy(*tokens, label_smoothing=0.1, smoothed_over="every")
-
-
 # In blocks
 
 

@@ -7,7 +7,6 @@ import json
 import logging
 import math
 import shutil
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -60,13 +59,6 @@ def test_score_is_sacrebleu(tokenize):
     assert f"tok:{tokenize}|" in scores["signature"]
     assert "case:mixed" in scores["signature"]
     assert f"version:{sacrebleu.__version__}" in scores["signature"]
-
-
-def test_score_of_the_references_is_100_and_of_nothing_0():
-    perfect = translation.score(REFERENCES, REFERENCES, tokenize="13a")
-    assert perfect["bleu"] == pytest.approx(100)
-    assert perfect["length_ratio"] == 1
-    assert translation.score([""] * 4, REFERENCES, tokenize="13a")["bleu"] == 0
 
 
 def test_per_token():
@@ -170,54 +162,12 @@ def mean_words(hypotheses, references):
     return {"words": float(np.mean([len(x.split()) for x in [*hypotheses, *references]]))}
 
 
-@pytest.mark.slow
-def test_another_split_and_other_weights(run):
-    """'other' is not a key of the config, but a split of the corpus."""
-    saved, best = saved_steps(run), saved_steps(run, "best")
-    losses = {}
-    for weights, steps in (("average", saved), ("latest", saved[-1:]), ("best", best)):
-        result = evaluated(run, split="other", weights=weights)
-        assert result["split"] == "other"
-        assert result["weights"] == weights
-        assert result["steps"] == steps
-        assert result["step"] == steps[-1]
-        assert result["sentences"] == 2
-        losses[weights] = result["loss"]
-    assert losses["average"] != losses["latest"]
-    assert written(run, "other", "source") == SOURCES[4:6]
-    assert json.loads((run[0] / "evaluation" / "other.json").read_text()) == result
-    assert log.read(run[0], "evaluations.jsonl")[-1] == result
-
-
-@pytest.mark.parametrize("average_last", [1, 2, 100])
-def test_average_of_as_many_as_asked_for(run, average_last):
-    result = evaluated(run, split="other", average_last=average_last)
-    assert result["steps"] == saved_steps(run)[-average_last:]
-
-
 def test_samples_are_shown(run, caplog):
     caplog.set_level(logging.INFO)
     evaluated(run, samples=2)
     assert f"source       {SOURCES[0]}\n" in caplog.text
     assert f"reference    {TARGETS[-1]}\n" in caplog.text
     assert caplog.text.count("translation  ") == 2
-
-
-@pytest.mark.slow
-def test_standard_output_is_one_json_line(run, result):
-    changes = [f"--config.{key}={value}" for key, value in run[1].items()]
-    done = subprocess.run(
-        [sys.executable, ROOT / "launch.py", "--mode=evaluate", f"--workdir={run[0]}", *changes],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    [line] = done.stdout.splitlines()
-    printed = json.loads(line)
-    assert printed.keys() == result.keys()
-    for name, value in printed.items():
-        assert value == (pytest.approx(result[name]) if isinstance(value, float) else result[name])
 
 
 def test_a_score_is_printed_though_it_cannot_be_written(run, no_file_over, capsys):
@@ -231,14 +181,6 @@ def test_a_score_is_printed_though_it_cannot_be_written(run, no_file_over, capsy
     line = launch.one_line(raised.value)
     assert line == f"{run[0] / 'evaluations.jsonl'}: File too large"
     assert (run[0] / "evaluations.jsonl").read_bytes() == before
-
-
-def test_a_missing_kind_of_checkpoint_is_named(run, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(run[0], copy)
-    shutil.rmtree(copy / "best")
-    with pytest.raises(ValueError, match=r"\A.*copy/best holds no complete.*\Z"):
-        evaluated((copy, run[1]), weights="best")
 
 
 @pytest.mark.parametrize(("pack", "max_length", "row_length"), [(True, 48, 64), (False, 64, 48)])

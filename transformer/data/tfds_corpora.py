@@ -116,17 +116,13 @@ def parallel_sentences(first: str, second: str) -> Iterator[tuple[str, dict[str,
     if first.endswith(".sgm"):
         yield from _tfds_sentences(first, second)
         return
-    files = first, second
-    languages = [name.removesuffix(".gz").rpartition(".")[2] for name in files]
-    with contextlib.ExitStack() as stack:
-        sides = []
-        for name in files:
-            opener = gzip.open if name.endswith(".gz") else open
-            lines = stack.enter_context(opener(name, "rb"))
-            sides.append(line.removesuffix(b"\n").decode() for line in lines)
+    languages = [name.removesuffix(".gz").rpartition(".")[2] for name in (first, second)]
+    opener = gzip.open if first.endswith(".gz") else open
+    with opener(first, "rb") as first_lines, opener(second, "rb") as second_lines:
         # TFDS's keys: file 0, line `number`.
-        for number, pair in enumerate(zip(*sides, strict=True)):
-            yield f"0/{number}", dict(zip(languages, pair, strict=True))
+        for number, pair in enumerate(zip(first_lines, second_lines, strict=True)):
+            texts = (line.removesuffix(b"\n").decode() for line in pair)
+            yield f"0/{number}", dict(zip(languages, texts, strict=True))
 
 
 _tfds_sentences = wmt._parse_parallel_sentences

@@ -19,8 +19,6 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from transformer.errors import UserError
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
-KINDS = ("bpe", "unigram")
-NORMALISATIONS = ("nfc", "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Pieces:
     """
 
     processor: sentencepiece.SentencePieceProcessor
-    normalisation: str = ""  # of texts before they are tokenised: one of NORMALISATIONS
+    normalisation: str = ""  # of texts before they are tokenised: 'nfc' or ''
     pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
@@ -93,7 +91,7 @@ def check_list(texts: Iterable[str]) -> None:
 
 
 def normalised(texts: Iterable[str], form: str) -> list[str]:
-    """Returns texts in a Unicode normalisation form, one of NORMALISATIONS; '' leaves them as is.
+    """Returns texts in a Unicode normalisation form, such as 'nfc'; '' leaves them as is.
 
     Without normalisation equal texts may have different ids: macOS spells 한 as the three
     characters ᄒ, ᅡ and ᆫ (NFD), which a vocabulary of composed text (NFC) has no pieces for.

@@ -14,7 +14,6 @@ from helpers import tiny
 
 import launch
 from transformer.errors import UserError
-from transformer.modes import command_line
 from transformer.tasks import saved_model
 from transformer.workdir.log import read
 from transformer.workdir.saved_config import read_config
@@ -161,8 +160,3 @@ def test_what_cannot_work_is_one_line(folder, tmp_path, changes, message):
         train(folder, tmp_path / "run", **changes)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run" / "config.json").exists()
-
-
-def test_a_batch_size_means_the_images_of_a_batch():
-    with pytest.raises(UserError, match=r"mean --config.data.batch_images \(now 256\)\?$"):
-        command_line.parse(["--config=configs/cifar10.py", "--batch_size=2"])

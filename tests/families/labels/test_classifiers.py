@@ -87,18 +87,6 @@ def test_of_equal_logits_one_is_the_prediction():
     assert sums["accuracy"] == 1
 
 
-def test_a_sown_penalty_is_part_of_the_loss_and_its_gradient(params):
-    batch = assemble(np.arange(10), np.arange(10), (12, 1))
-    options = {"rng": jax.random.key(0), "label_smoothing": 0.1}
-    plain, penalised = (
-        classifiers.training_loss(params, batch, model=Linear(x), **options) for x in (0.0, 0.5)
-    )
-    penalty = 0.5 * (NUMBERS[:10, 0] ** 2).sum()
-    assert "penalty" not in plain
-    assert penalised["penalty"] == pytest.approx(penalty, rel=1e-6)
-    assert penalised["loss"] - plain["loss"] == pytest.approx(penalty, rel=1e-5)
-
-
 @pytest.mark.parametrize("devices", [1, 8])
 def test_scores_are_those_of_a_loop_over_the_items(params, logits, devices):
     test = evaluator(rows_per_batch=9)
@@ -139,8 +127,3 @@ def test_a_class_of_no_item_and_no_prediction_has_no_f1():
     np.testing.assert_allclose(precision, [1, 2 / 3, 0])
     np.testing.assert_allclose(recall, [3 / 4, 1, 0])
     np.testing.assert_allclose(f1, [6 / 7, 4 / 5, np.nan])
-
-
-def test_probabilities_sum_to_one(params, logits):
-    probs = classifiers.probabilities(params, {"numbers": NUMBERS}, model=Linear())
-    np.testing.assert_allclose(probs, np.exp(log_softmax(logits)), rtol=1e-5)

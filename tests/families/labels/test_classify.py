@@ -102,16 +102,7 @@ def test_json_has_every_class(answered):
     assert list(answer["probabilities"].values()) == pytest.approx(expected("abba").tolist())
 
 
-def test_nothing_in_nothing_out(answered):
-    assert answered(b"") == []
-
-
 def test_lines_before_a_bad_one_are_answered(answered):
     with pytest.raises(UserError, match=r"^line 11: no text$"):
         answered(b"a\n" * 10 + b"?\nb\n")
     assert len(answered.written) == 10
-
-
-def test_the_task_checks_its_config_first(answered):
-    with pytest.raises(UserError, match="no such toy"):
-        answered(b"a\n", name="another")

@@ -17,10 +17,6 @@ from transformer.workdir import saved_config
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (
-            {"vocabulary.kind": "words"},
-            "vocabulary.kind must be one of 'bpe', 'unigram', 'characters'",
-        ),
         ({"vocabulary.model": "a.model"}, "vocabulary.model=a.model: exp"),
         ({"data.batch_tokens": 11}, "data.batch_tokens=11 is less than one row"),
         ({"evaluate.batch_tokens": 11}, "evaluate.batch_tokens=11 is less than one row"),

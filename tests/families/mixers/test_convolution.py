@@ -1,12 +1,10 @@
 """Gated convolution, against a loop over positions and taps."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from families.mixers.short_texts import OPTIONS, D, assert_is_the_loop, mix, params_of, rows, taps
 
-from transformer.errors import UserError
 from transformer.families.mixers.convolution import Convolution
 from transformer.models import cache
 
@@ -59,8 +57,3 @@ def test_steps_of_a_width_without_history_and_of_one_beyond_the_text(width):
         state = cache.reorder(state, jnp.array([[1, 0]]))
         assert state.shape == (1, 2, width - 1, D)
         start += count
-
-
-def test_a_width_below_one_is_the_users_mistake():
-    with pytest.raises(UserError, match=r"config\.model\.mixer\.width must be at least 1, found 0"):
-        mixer_of(0).init(jax.random.key(0), *rows(), train=False)

@@ -6,8 +6,6 @@ import pytest
 from families.mixers import packed_texts
 from families.mixers.packed_texts import params_of, rows, sigmoid
 
-from transformer.errors import UserError
-
 H, K, C = 2, 6, 5
 EPSILON = 1e-6
 
@@ -78,10 +76,3 @@ def test_long_texts_with_extreme_decays(bias):
 
 def test_memory_grows_with_the_length_not_its_square():
     assert packed_texts.memory(mixer(16), 4096) < 2.2 * packed_texts.memory(mixer(16), 2048)
-
-
-@pytest.mark.parametrize("chunk", [0, 33])
-def test_a_chunk_that_cannot_be(chunk):
-    message = "config.model.mixer.chunk must be at least 1 and at most 32, found"
-    with pytest.raises(UserError, match=message):
-        params_of(mixer(chunk))

@@ -9,7 +9,6 @@ import pytest
 from helpers import tiny
 from helpers.layers import intermediates, products, randomised
 
-from transformer.errors import UserError
 from transformer.families.mixers import local
 from transformer.models import attention, cache, mixers
 from transformer.models.scores import SCORES
@@ -265,9 +264,3 @@ def test_a_position_is_written_over_the_oldest_one(dtype):
     # Position 8 is in place 3 of 5, slots 6 and 7; position 9 in 8 and 9, position 10 in 0 and 1.
     assert changed(1) == [6, 7]
     assert changed(3) == [0, 1, 6, 7, 8, 9]
-
-
-def test_a_window_is_at_least_the_position_itself():
-    with pytest.raises(UserError) as error:
-        mixer("local(window=0)").init(jax.random.key(0), *row([3], 4), train=False)
-    assert str(error.value) == "config.model.mixer.window must be at least 1, found 0"

@@ -7,7 +7,6 @@ import pytest
 from families.mixers import packed_texts
 from families.mixers.packed_texts import D, params_of, rows, sigmoid
 
-from transformer.errors import UserError
 from transformer.families.mixers import state_space
 
 F = 2 * D
@@ -108,9 +107,3 @@ def test_long_texts_with_strong_decays():
     packed_texts.assert_close(y, expected)
     for gradient in jax.tree.leaves(packed_texts.gradients(mixer(), params, *inputs)):
         assert np.isfinite(gradient).all()
-
-
-@pytest.mark.parametrize("field", ["state_size", "width"])
-def test_fields_that_cannot_be(field):
-    with pytest.raises(UserError, match=f"config.model.mixer.{field} must be at least 1, found 0"):
-        params_of(mixer(**{field: 0}))

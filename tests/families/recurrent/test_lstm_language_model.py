@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from conformance import tiny_models
+from families.recurrent.lstmn import lstmn_states
 from helpers import tiny
 
-from transformer.errors import UserError
 from transformer.families.recurrent.cells import Cell
 from transformer.families.recurrent.lstm_language_model import LstmLanguageModel
 
@@ -15,26 +15,6 @@ def build(**changes):
 
 
 INPUTS, _ = tiny_models.texts([[0], [1]], 8)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def lstmn_states(own, x_TD):
-    """Cheng et al. 2016, equations 4 to 9, with lists in place of tapes."""
-    hs, cs, attended = [], [], np.zeros(5)
-    for x_D in x_TD:
-        memory, before, attended = np.zeros(5), attended, np.zeros(5)
-        if hs:
-            query = x_D @ own["input"]["kernel"] + before @ own["attended"]["kernel"]
-            exp = np.exp(np.tanh(np.array(hs) @ own["key"]["kernel"] + query) @ own["v"])
-            attended, memory = (exp @ np.array(tape) / exp.sum() for tape in (hs, cs))
-        gates = np.concatenate([attended, x_D]) @ own["gates"]["kernel"] + own["gates"]["bias"]
-        i, f, o, new = np.split(gates, 4)
-        cs.append(sigmoid(f + 0.5) * memory + sigmoid(i) * np.tanh(new))
-        hs.append(sigmoid(o) * np.tanh(cs[-1]))
-    return np.array(hs)
 
 
 def lstm_states(own, x_TD):
@@ -61,8 +41,3 @@ def test_flops_are_three_times_the_products_of_the_forward_pass(size):
     model = build(attention_size=size)
     forward = tiny.forward_flops(model, INPUTS)
     assert model.flops(2, 8) == 3 * forward > 0
-
-
-def test_fields_that_cannot_work_are_refused():
-    with pytest.raises(UserError, match=r"config\.model\.attention_size must be at least 0"):
-        tiny.shapes(build(attention_size=-1), INPUTS)

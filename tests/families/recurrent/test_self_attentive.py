@@ -5,7 +5,6 @@ import pytest
 from families.texts import texts
 from helpers import tiny
 
-from transformer.errors import UserError
 from transformer.families.recurrent.self_attentive import redundancy
 
 
@@ -64,13 +63,6 @@ def test_states_are_of_both_directions(run):
     assert differs[0, 5:].any()
     assert not differs[0, :5].any()
     assert differs[4].any()
-
-
-def test_fields_that_cannot_work_are_refused():
-    with pytest.raises(UserError, match=r"config\.model\.num_hops must be at least 1, found 0"):
-        tiny.shapes(texts.self_attentive(num_hops=0), texts.inputs())
-    with pytest.raises(UserError, match=r"config\.model\.penalty must be at least 0, found -1"):
-        tiny.shapes(texts.self_attentive(penalty=-1.0), texts.inputs())
 
 
 def test_flops_are_three_times_the_products_of_the_forward_pass():

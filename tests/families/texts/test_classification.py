@@ -5,14 +5,13 @@ import json
 import re
 import shutil
 
-import numpy as np
 import pytest
 from families.texts import reviews
 from helpers.layouts import assert_devices_take_the_steps_of_one
 
 from configs import paraphrase
 from transformer.errors import UserError
-from transformer.families.texts import classification, labelled_text
+from transformer.families.texts import classification
 from transformer.modes import train
 from transformer.workdir import saved_config
 from transformer.workdir.log import read
@@ -131,16 +130,6 @@ def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, archit
     assert_devices_take_the_steps_of_one(config, task, "jit", (2, 2, 2))
 
 
-def test_a_long_text_is_cut(configure, trained):
-    config = saved_config.read_config(trained)
-    config.data.max_length = 8
-    corpus = classification.labelled(config, "test")
-    batches = classification.batches_of(config, trained, corpus, np.zeros(len(corpus)), None)
-    batch = batches[batches.first_of_each_length()[0]]
-    assert batch["inputs"]["ids"].shape[1] == 8
-    assert batch["inputs"]["segments"][batch["weights"] > 0].all()
-
-
 def test_a_label_that_training_never_saw_is_named(configure, folder, tmp_path):
     (tmp_path / "test.tsv").write_text("good\tgoodly\nworse\tbadly\n")
     for split in ("train", "validation"):
@@ -195,31 +184,6 @@ def test_a_model_of_pairs_needs_two_texts(configure):
         UserError, match=r"LABEL<tab>A<tab>B: set config\.data\.num_texts=2, found 1"
     ):
         classification.check(config)
-
-
-def test_members_of_an_ensemble_have_positions_for_every_text(configure, trained, tmp_path):
-    """A member would take the positions behind its own for its last one, and nobody would know."""
-    changes = {"data.max_length": 48, "model.max_positions": 48, "data.batch_tokens": 1024}
-    config = configure(**changes, **{"evaluate.ensemble": str(trained)})
-    with pytest.raises(UserError, match=r"max_positions=32 learned positions are fewer than"):
-        classification.check(config)
-
-
-def test_a_run_reads_the_labels_of_a_split_once(configure, trained, monkeypatch):
-    """However many records there are: reading them is most of the time before the first step."""
-    sizes, read_labels = [], labelled_text.read_labels.__wrapped__
-
-    def counted(*arguments):
-        sizes.append(len(read_labels(*arguments)))
-        return read_labels(*arguments)
-
-    monkeypatch.setattr(labelled_text, "read_labels", functools.lru_cache(counted))
-    monkeypatch.setattr(labelled_text.LabelledText, "place", lambda self, i: 1 / 0)  # of errors
-    config = saved_config.read_config(trained)
-    classification.prepare(config, trained, config)
-    task = classification.build(config, trained)
-    classification.evaluator(config, trained, task.model, "test")
-    assert sizes == [320, 40, 50]
 
 
 def test_the_labels_are_checked_before_a_vocabulary_is_learnt(configure, folder, tmp_path):

@@ -127,15 +127,3 @@ def test_a_vocabulary_with_unknown_characters_is_refused(configure, tmp_path):
     message = r"^config\.vocabulary\.model='\S*own\.model' has no piece for some characters of "
     with pytest.raises(UserError, match=message + r"\S*train\.tsv"):
         masked_language.prepare(config, tmp_path / "run", None)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
-        ({"architecture": "text_classifier"}, r"TextClassifier has no mask_share"),
-    ],
-)
-def test_values_that_cannot_work_are_refused(configure, changes, message):
-    with pytest.raises(UserError, match=message):
-        masked_language.check(configure(**changes))

@@ -1,7 +1,5 @@
 """Encoder-only models: padding and neighbours change nothing, heads aside the params are shared."""
 
-import math
-
 import numpy as np
 import pytest
 from conformance import tiny_models
@@ -79,11 +77,6 @@ def test_flops_are_those_of_the_compiled_matrix_products(length):
         assert model.flops(4, length) / 3 == pytest.approx(
             compiled.cost_analysis()["flops"], rel=0.06
         )
-
-
-def test_only_learned_positions_are_limited():
-    assert texts.classifier(positions="learned", max_positions=9).position_limit == 9
-    assert texts.masked_model().position_limit == math.inf
 
 
 def test_the_mean_is_of_real_positions():
