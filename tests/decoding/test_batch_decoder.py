@@ -59,7 +59,7 @@ def test_few_shapes_are_compiled(untrained):
 def test_workers_compile_each_shape_once(untrained, monkeypatch):
     """While one of three runs a shape for the first time, the others wait; stages that do nothing.
 
-    Each batch starts with room for 64 tokens and grows to 128.
+    Each batch starts with room for 64 tokens and grows to 128, where all end.
     """
     num_running, seen = collections.Counter(), collections.Counter()
 
@@ -78,7 +78,10 @@ def test_workers_compile_each_shape_once(untrained, monkeypatch):
         B, _, room = state.tokens_BWT.shape
         run("advance", room)
         tokens_BWT = np.full((B, 1, room), tokenizer.END)
-        return state._replace(t=room, tokens_BWT=tokens_BWT, scores_BW=np.zeros((B, 1)))
+        active_B = np.full(B, room < 128)
+        return state._replace(
+            t=room, tokens_BWT=tokens_BWT, scores_BW=np.zeros((B, 1)), active_B=active_B
+        )
 
     def resize(batch, rows, *, room):
         run("resize", room)

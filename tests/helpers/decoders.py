@@ -4,7 +4,7 @@ from helpers import reversal, tiny
 
 from configs import wmt_base
 from transformer.data import tokenizer
-from transformer.decoding.batch_decoder import BatchDecoder, Part, Search
+from transformer.decoding.batch_decoder import BatchDecoder, Part
 from transformer.decoding.translator import Request, Translator
 
 DECODE = {**wmt_base.get_config().decode.to_dict(), **reversal.DECODE, "workers": 1}
@@ -21,9 +21,7 @@ def build(model=None, batch_decoder=None, **changes):
 
 def make_batch_decoder(model, **changes):
     """A BatchDecoder."""
-    of_translator = ("utility", "max_length", "chunk_lines")
-    options = {k: v for k, v in {**DECODE, **changes}.items() if k not in of_translator}
-    return BatchDecoder(model, **options)
+    return BatchDecoder(model, **{**DECODE, **changes})
 
 
 # Of four lengths, because each is a shape to compile; one line is over-long.
@@ -52,14 +50,13 @@ def untrained_model():
 class Echo:
     """A fake batch_decoder: returns each part's `answer`, its source, and records the parts."""
 
-    def __init__(self, method="beam", answer=lambda part: [(list(part.source[:-1]), -1.0)]):
-        self.method = method
+    def __init__(self, answer=lambda part: [(list(part.source[:-1]), -1.0)]):
         self.answer = answer
         self.seen = []
 
-    def submit(self, params, parts):
+    def __call__(self, params, parts, report):
         self.seen += parts
-        return Search(lambda report: list(map(self.answer, parts)), lambda: None)
+        return list(map(self.answer, parts))
 
 
 def found_by(untrained, lines, **changes):

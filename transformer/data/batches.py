@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -142,8 +142,8 @@ def example_of(assemble: Callable, rows: int, length: int) -> dict:
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
 
 
-def prefetch(load: Callable[[int], Loaded], numbers: Iterable[int]) -> Iterator[Loaded]:
-    """Yields load(t) for each number t, with a prefetch of one batch in a background thread.
+def prefetch(load: Callable[[Any], Loaded], numbers: Iterable) -> Iterator[Loaded]:
+    """Yields load(t) for each t of `numbers`, with a prefetch of one in a background thread.
 
     An error of load(t) is raised here when batch t is due. Closing the generator does not wait for
     the batch that is being loaded.

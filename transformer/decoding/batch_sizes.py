@@ -3,13 +3,11 @@
 Few sizes mean few static shapes to compile.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from transformer.errors import UserError
-
 Item = TypeVar("Item")
-CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
 
 SHORTEST = 16
 FEW_ROWS = 16  # on a device; their steps take little time, so that too much room costs little
@@ -17,70 +15,19 @@ SHORTEST_OF_FEW_ROWS = 64  # 16 would save 1 % of the time, and need a third mor
 SHORTEST_MEMORY = 32  # 16 would save 1 % of the time, and need a third more programs
 
 
-def chunks(
-    items: Iterable[Item], count: int, size: Callable[[Item], int] = lambda item: 0
-) -> Iterator[list[Item]]:
-    """Yields lists of `count` items, or fewer if their sizes add up to more than CHUNK_TEXT.
-
-    If the iterable raises a UserError, as of a malformed line, the items before it come first.
-    """
-    batch, total = [], 0
-    try:
-        for item in items:
-            if batch and total + size(item) > CHUNK_TEXT:
-                yield batch
-                batch, total = [], 0
-            batch.append(item)
-            total += size(item)
-            if len(batch) == count:  # at once: the next line may not be typed yet
-                yield batch
-                batch, total = [], 0
-    except UserError:
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
+def chunks(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
+    """Yields lists of `count` items, the last with what is left; reads no item before its list."""
+    items = iter(items)
+    while chunk := list(itertools.islice(items, count)):
+        yield chunk
 
 
-def divide(
-    lengths: list[int],
-    workers: int,
-    devices: int,
-    *,
-    num_searches: int,
-    batch_tokens: int,
-    extra_length: int,
-) -> list[list[tuple[int, int]]]:
-    """Divides all pairs (index of a part, number of its search) into batches, longest parts first.
-
-    Rows are a power of 4 on each device, within `batch_tokens`: where 7 rows fit, 4. Sorting makes
-    the lengths in a batch alike, which saves padding.
-    """
-    # Of parts of 3, 9 and 5 ids with 2 searches each: (1, 0) (1, 1) (2, 0) (2, 1) (0, 0) (0, 1).
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    order = [(i, number) for i in order for number in range(num_searches)]
-    share = len(order) // (workers * devices)  # a larger batch would leave a worker idle
-    batches = []
-    while order:
-        # Rows per device: what batch_tokens allows, but no more than an equal share for each
-        # worker, nor than are left. These two never lower 4 rows to 1, the next power of 4.
-        longest = lengths[order[0][0]]
-        full = max(1, batch_tokens // positions_per_row(longest, extra_length))
-        left = -(-len(order) // devices)
-        most = min(full, max(4, share), max(4, left))
-        rows = devices * next_power(4, full, most=most)
-        batches.append(order[:rows])
-        order = order[rows:]
-    return batches
+# Rounding.
 
 
 def positions_per_row(length: int, extra_length: int) -> int:
     """Returns how many of `batch_tokens` a row takes: padded source length + extra_length."""
     return next_power_of_two(length) + extra_length
-
-
-# Rounding.
 
 
 def next_power_of_two(length: int, least: int = SHORTEST) -> int:

@@ -5,15 +5,16 @@ per value of their static arguments.
 """
 
 import concurrent.futures
-import contextlib
 import functools
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from transformer.data import pairs
 from transformer.data.tokenizer import PAD, START
@@ -123,18 +124,17 @@ class Workers:
         # Shapes that are compiled, and the lock under which one worker compiles.
         self._compiled, self._lock = set(), threading.Lock()
 
-    @contextlib.contextmanager
-    def compiling(self, *shape: object) -> Iterator[None]:
-        """Lets one worker compile a shape while the others wait; once compiled, takes no lock."""
-        with contextlib.ExitStack() as stack:
-            # Double-checked locking: read without the lock, then again once the lock is held.
-            if shape not in self._compiled:
-                stack.enter_context(self._lock)
-                if shape in self._compiled:  # another worker compiled it while this one waited
-                    stack.close()
-            yield
-            # Only after success: a shape whose compilation failed is tried again.
-            self._compiled.add(shape)
+    def call(self, stage: Callable, *arguments: Tree, **static: int) -> Any:
+        """Calls a jitted stage; what another worker is compiling is waited for."""
+        shape = (stage, *static.values(), *map(np.shape, jax.tree.leaves(arguments)))
+        # Double-checked locking: read without the lock, then again once the lock is held.
+        if shape not in self._compiled:
+            with self._lock:
+                if shape not in self._compiled:
+                    results = stage(*arguments, **static)
+                    self._compiled.add(shape)
+                    return results
+        return stage(*arguments, **static)
 
 
 def _num_cores() -> int:

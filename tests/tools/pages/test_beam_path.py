@@ -58,9 +58,3 @@ def test_fates_agree_from_step_to_step(untrained):
         best = sorted(finished.items(), key=lambda hypothesis: -hypothesis[1])[:3]
         assert [ids for ids, _ in step.finished] == [ids for ids, _ in best]
     assert len(steps[-1].finished) == 3
-
-
-def test_samples_have_no_path(untrained):
-    decoder = decoders.make_batch_decoder(untrained[0], method="sample")
-    with pytest.raises(ValueError, match="must be 'beam', found 'sample'"):
-        next(beam_path(decoder, untrained[1], Part((5, END))))

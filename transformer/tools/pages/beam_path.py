@@ -44,13 +44,11 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
     candidate whose continuations are all dropped in the next step died there; candidates that live
     after the last step could not have won. `params` come from `compiled.cast_params`.
     """
-    if decoder.method != "beam":
-        raise ValueError(f"the method must be 'beam', found {decoder.method!r}")
-    batch, room = decoder.begin(params, [part])
+    search = decoder.begin(params, [part])
     # All rows are kept: row 0 is the sentence, the others are padding.
-    every_row = np.arange(len(batch[1].active_B))
-    batch = compiled.resize(batch, every_row, room=room)
-    memory, state, bounds, _ = layout.shard_rows(batch, params)
+    every_row, most_room = np.arange(len(search[1].active_B)), search[2].prefix_BM.shape[1]
+    search = compiled.resize(search, every_row, room=most_room)
+    memory, state, bounds, _ = layout.shard_rows(search, params)
     options = dict(decoder.options)
     while beam_search.is_unfinished(0, state):
         considered, state = _extend(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from transformer.data import tokenizer
 from transformer.data.tokenizer import Pieces
-from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Translator
 from transformer.tools.pages import beam_path
@@ -37,10 +36,10 @@ ABOUT = (
 def searched(translator: Translator, params: Tree, text: str) -> Plot | None:
     """Returns the search of a text; None for one that is searched in parts, or without a beam."""
     decoder, [ids] = translator.batch_decoder, translator.vocabulary.source.encode([text])
-    if decoder.method != "beam" or not text.strip() or len(ids) > translator.max_length:
+    decode = translator.decode
+    if decode.method != "beam" or not text.strip() or len(ids) > decode.max_length:
         return None
-    params = compiled.cast_params(params, dtype=getattr(translator.model, "dtype", "float32"))
-    steps = list(beam_path.beam_path(decoder, params, Part(tuple(ids))))
+    steps = list(beam_path.beam_path(decoder, translator.cast(params), Part(tuple(ids))))
     return plot(final_fates(steps), translator.vocabulary.target)
 
 

@@ -18,7 +18,6 @@ from ml_collections import ConfigDict
 from starlette.exceptions import HTTPException
 
 import transformer
-from transformer.decoding import translator
 from transformer.decoding.translator import Hypothesis
 from transformer.errors import quantity
 from transformer.modes.lines import encodable
@@ -206,4 +205,8 @@ def drop(futures: list[asyncio.Future]) -> None:
 
 def best_of(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
     """Returns up to `count` hypotheses of a text, from those of its lines."""
-    return [x._asdict() for x in translator.joined([x[:count] for x in lines], "\n".join)]
+    # zip(*): from hypotheses by line to the k-th hypotheses of all lines.
+    return [
+        {"text": "\n".join(x.text for x in k), "score": sum(x.score for x in k)}
+        for k in zip(*(line[:count] for line in lines), strict=False)
+    ]

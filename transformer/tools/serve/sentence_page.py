@@ -34,7 +34,7 @@ def _inside(
 ) -> list[Section]:
     """Returns what the model attends to, and its search."""
     [ids] = run.vocabulary.source.encode([text])
-    if len(ids) > min(LONGEST, translator.max_length):
+    if len(ids) > min(LONGEST, translator.decode.max_length):
         return [Section("Attention", [f"Not drawn: the sentence has more than {LONGEST} pieces."])]
     sections = []
     example = attention_view.of_pair(run, text, hypotheses[0].text)
