@@ -146,7 +146,7 @@ MODES = {
     ),
     "align": Mode(
         "transformer.modes.align:align",
-        "Aligns the words of each SOURCE<tab>TARGET; DIR/attention.npz has the weights.",
+        "Aligns the words of each SOURCE<tab>TARGET by attention weights.",
         arguments="--workdir=DIR < pairs.tsv",
         keys="transformer.modes.align_keys:KEYS",
         tasks=("translation",),

@@ -1,9 +1,7 @@
-"""--mode=align: word alignments of sentence pairs, and the attention weights they come from."""
+"""--mode=align: word alignments of sentence pairs, by attention weights."""
 
 import bisect
 import functools
-import io
-import logging
 import re
 import sys
 from pathlib import Path
@@ -16,52 +14,34 @@ from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import Pieces
 from transformer.errors import UserError, check_value
 from transformer.modes import lines, score
-from transformer.runtime import paths, progress
+from transformer.runtime import progress
 from transformer.tasks import attention_weights, translation
 
 
 def align(config: ConfigDict, workdir: Path) -> None:
     """Reads lines SOURCE<tab>TARGET (or JSON objects) and writes their word alignments.
 
-    An alignment is in Pharaoh format, '0-0 1-2': pairs of source word and target word, from 0.
-
-    WORKDIR/attention.npz has the attention weights of the first `config.attention.pairs` pairs:
-    for pair n (from 0) n/encoder [L, H, S, S], n/decoder [L, H, T, T], n/cross [L, H, T, S] and the
-    pieces n/source [S] and n/target [T]. Row t of the decoder's weights belongs to the step that
-    predicts target piece t, which sees the pieces before it.
-
-    A pair longer than `config.decode` allows gets an empty line, no arrays and a warning.
+    An alignment is in Pharaoh format, '0-0 1-2': pairs of source word and target word, from 0. A
+    pair longer than `config.decode` allows gets an empty line and a warning.
     """
-    if config.evaluate.ensemble:
-        raise UserError("--mode=align needs a single model: leave config.evaluate.ensemble empty")
     form, options = config.translate.format, config.attention
     run = translation.load(config, workdir)
-    # The weights are [L, B, H, T, S].
-    layers, _, heads, _, _ = _cross_shape(run, config.architecture)
-    check_choice(options, layers, heads)
+    check_choice(options, *_cross_shape(run, config.architecture))
     texts = lines.read(sys.stdin.buffer)
     sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
-    saved = {}  # {'0/cross': array, ...}, what attention.npz gets
     total = lines.count(sys.stdin.buffer)
-    for number, pair in enumerate(progress.progress(sentence_pairs, "align", total=total)):
-        source_and_target = (pair["source"], pair["target"])
-        lengths = map(len, attention_weights.ids(run.vocabulary, *source_and_target))
+    shown = progress.progress(sentence_pairs, "align", total=total)
+    for number, pair in enumerate(shown, start=1):
+        both, aligned = (pair["source"], pair["target"]), []
+        ids = attention_weights.ids(run.vocabulary, *both)
         # A pair that is too long gets an empty line: output line n always answers input line n.
-        arrays, aligned = {}, []
-        if not score.over_long(number + 1, *lengths, config.decode):
-            arrays = attention_weights.pair_weights(run, *source_and_target)
-            aligned = alignment(run.vocabulary, *source_and_target, arrays["cross"], options)
+        if not score.over_long(number, *ids, config.decode):
+            cross_LHTS = attention_weights.pair_weights(run, *both)["cross"]
+            aligned = alignment(run.vocabulary, *both, cross_LHTS, options)
         text = " ".join(f"{s}-{t}" for s, t in aligned)
         if form == "json":
             text = lines.to_json({**pair, "alignment": text})
         lines.write(sys.stdout.buffer, text)
-        if number < options.pairs:
-            saved |= {f"{number}/{name}": array for name, array in arrays.items()}
-    # Zipped in memory: an older attention.npz is replaced atomically, also in a bucket.
-    file = io.BytesIO()
-    np.savez_compressed(file, **saved)
-    paths.write_file(workdir / "attention.npz", file.getvalue())
-    logging.info("attention weights are in %s", workdir / "attention.npz")
 
 
 def check_choice(options: ConfigDict, layers: int, heads: int) -> None:
@@ -70,8 +50,8 @@ def check_choice(options: ConfigDict, layers: int, heads: int) -> None:
     check_value("attention.head", options.head, f"at least 0 and at most {heads}")
 
 
-def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple[int, ...]:
-    """Returns [L, B, H, T, S] of the cross-attention's weights; UserError if there are none."""
+def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple[int, int]:
+    """Returns [L, H] of the cross-attention's weights; UserError if there are none."""
     # A pair of one piece each: the numbers of layers and heads do not depend on the lengths.
     side = np.ones((1, 1), np.int32)
     inputs = pairs.inputs_of_single_pairs(side, side)
@@ -80,10 +60,12 @@ def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple
     shapes_of = jax.eval_shape(weights_of, run.params, inputs)
     if "cross" not in shapes_of:
         raise UserError(
-            "--mode=align reads attention weights, of which config.architecture="
-            f"{architecture!r} with these values of config.model has none"
+            "--mode=align needs one model with cross-attention: config.architecture="
+            f"{architecture!r} with these values of config.model has none, nor has an ensemble "
+            "(config.evaluate.ensemble)"
         )
-    return shapes_of["cross"].shape
+    L, _, H, _, _ = shapes_of["cross"].shape
+    return L, H
 
 
 def alignment(

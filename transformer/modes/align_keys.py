@@ -3,6 +3,4 @@
 KEYS = {
     "attention.layer": [0, "at least 0"],  # decoder layer to align by, from 1; 0: the mean of all
     "attention.head": [0, "at least 0"],  # head to align by, from 1; 0: the mean of all
-    # Pairs whose attention weights are saved in attention.npz.
-    "attention.pairs": [100, "at least 0"],
 }

@@ -38,28 +38,25 @@ def columns(
     The first `needed` of `names` are required. `form` is 'text' or 'json'. A JSON object keeps its
     further keys. With a single name, the column is the whole line, including tabs.
     """
+    expected = "<tab>".join(map(str.upper, names[:needed]))
+    if form == "json":
+        example = dict.fromkeys(names[:needed], "...")
+        expected = f"a JSON object with texts, such as {json.dumps(example)}"
     for number, line in enumerate(lines, start=1):
         if form == "json":
             try:
                 values = json.loads(line)
             except (ValueError, RecursionError):
                 values = None
-            if not isinstance(values, dict):
-                raise UserError(
-                    f'line {number} is not a JSON object, such as {{"{names[0]}": "..."}}'
-                )
+            values = values if isinstance(values, dict) else {}
         else:
             # At most len(names) columns: further tabs belong to the last one.
             values = dict(zip(names, line.split("\t", len(names) - 1), strict=False))
-        for i, name in enumerate(names):
-            default = None if i < needed else ""
-            if not isinstance(values.get(name, default), str):
-                if form == "json":
-                    expected = f'a string under "{name}"'
-                else:
-                    expected = "<tab>".join(name.upper() for name in names[:needed])
-                raise UserError(f"line {number}: expected {expected}, found {line[:80]!r}")
-        yield {**values, **{name: encodable(values[name]) for name in names if name in values}}
+        texts = {name: values[name] for name in names if name in values}
+        are_texts = all(isinstance(text, str) for text in texts.values())
+        if not are_texts or texts.keys() < {*names[:needed]}:
+            raise UserError(f"line {number}: expected {expected}, found {line[:80]!r}")
+        yield {**values, **{name: encodable(text) for name, text in texts.items()}}
 
 
 def write(file: BinaryIO, text: str, end: str = "\n") -> None:

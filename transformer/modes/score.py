@@ -1,7 +1,6 @@
 """--mode=score: log P(target | source) of given sentence pairs, by forced decoding."""
 
 import functools
-import itertools
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -59,21 +58,20 @@ def forced(
 
     A pair that is too long (see `over_long`) gets -inf.
     """
-    numbers = itertools.count(1)
     devices = layout.num_devices(run.params)
     # Chunks bound the memory, and let the first scores out before the last line is read.
-    for chunk in batch_sizes.chunks(sentence_pairs, options.chunk_lines):
-        sources = run.vocabulary.source.encode([pair["source"] for pair in chunk])
-        targets = run.vocabulary.target.encode([pair["target"] for pair in chunk])
+    for chunk in batch_sizes.chunks(enumerate(sentence_pairs, start=1), options.chunk_lines):
+        sources = run.vocabulary.source.encode([pair["source"] for _, pair in chunk])
+        targets = run.vocabulary.target.encode([pair["target"] for _, pair in chunk])
         ids = list(zip(sources, targets, strict=True))
-        lengths = [(len(source), len(target)) for source, target in ids]
-        order = [i for i, n in enumerate(lengths) if not over_long(next(numbers), *n, options)]
+        longest = [max(map(len, both)) for both in ids]
         # Batches of similar length, the longest first: each is padded to a power of two. `order`
         # is a permutation, undone by values[i]: with lengths 3 9 5, order is 1 2 0.
-        order.sort(key=lambda i: max(lengths[i]), reverse=True)
-        values = [-np.inf] * len(ids)
+        order = [i for i, (n, _) in enumerate(chunk) if not over_long(n, *ids[i], options)]
+        order.sort(key=lambda i: -longest[i])
+        values = [-np.inf] * len(chunk)
         while order:
-            length = batch_sizes.next_power_of_two(max(lengths[order[0]]))
+            length = batch_sizes.next_power_of_two(longest[order[0]])
             most = max(1, options.batch_tokens // length)
             # Few static shapes: the rows of a device are 4^n, or the most that fit into a batch.
             rows = devices * batch_sizes.next_power(4, -(-len(order) // devices), most=most)
@@ -81,26 +79,23 @@ def forced(
             log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
             for i, value in zip(batch, log_probs, strict=True):
                 values[i] = value
-        for pair, value, (_, length) in zip(chunk, values, lengths, strict=True):
-            penalty = beam_search.length_penalty(
-                length, options.length_penalty, options.length_alpha
-            )
-            yield pair, Score(value / float(penalty), value, length)
+        penalty = functools.partial(
+            beam_search.length_penalty, kind=options.length_penalty, alpha=options.length_alpha
+        )
+        for (_, pair), value, target in zip(chunk, values, targets, strict=True):
+            yield pair, Score(value / float(penalty(len(target))), value, len(target))
 
 
-def over_long(number: int, source: int, target: int, options: ConfigDict) -> bool:
-    """Returns whether a pair exceeds `config.decode`'s lengths, and logs a warning if it does.
-
-    `source` and `target` are lengths in pieces, with the end symbol; `number` is that of the line.
-    """
+def over_long(number: int, source: list[int], target: list[int], options: ConfigDict) -> bool:
+    """Returns whether the ids of a pair exceed `config.decode`'s lengths; warns if they do."""
     longest = options.max_length, options.max_length + options.extra_length
-    if source <= longest[0] and target <= longest[1]:
+    if len(source) <= longest[0] and len(target) <= longest[1]:
         return False
     message = (
         "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow %d and %d: "
         "skipped"
     )
-    logging.warning(message, number, source, target, *longest)
+    logging.warning(message, number, len(source), len(target), *longest)
     return True
 
 

@@ -1,7 +1,7 @@
 """--mode=translate: translates standard input to standard output, line by line."""
 
-import collections
 import contextlib
+import itertools
 import logging
 import sys
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.decoding.translator import Hypothesis, Request, Translator
-from transformer.errors import quantity
 from transformer.modes import lines
 from transformer.runtime import progress
 from transformer.tasks import translation
@@ -37,26 +36,18 @@ def translate(config: ConfigDict, workdir: Path) -> None:
             list(translator.translate(run.params, ["."]))
         logging.info("ready: type a line and press Enter; Ctrl-D ends")
     # Queue of inputs that the translator has read and not yet answered. Answers come in order.
-    pending = collections.deque()
-
-    def requests() -> Iterator[Request]:
-        for values in inputs:
-            pending.append(values)
-            yield Request(values["source"], values.get("prefix", ""))
-
+    inputs, unanswered = itertools.tee(inputs)
+    requests = (Request(x["source"], x.get("prefix", "")) for x in inputs)
     no_progress = contextlib.nullcontext(lambda count: None)
     total = lines.count(sys.stdin.buffer)
     counter = no_progress if interactive else progress.counter("translate", total=total)
     with counter as advance:
         # A file is read ahead, a pipe is not: its writer may wait for an answer before it goes on.
         read_ahead = total is not None
-        answers = translator.hypotheses(run.params, requests(), advance, read_ahead=read_ahead)
-        for number, hypotheses in enumerate(answers):
-            values = pending.popleft()
+        answers = translator.hypotheses(run.params, requests, advance, read_ahead=read_ahead)
+        for number, (hypotheses, values) in enumerate(zip(answers, unanswered, strict=True)):
             for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
                 lines.write(sys.stdout.buffer, line)
-    if translator.num_split:
-        logging.warning("%s translated in parts", quantity(translator.num_split, "over-long line"))
 
 
 def _format(

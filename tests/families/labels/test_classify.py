@@ -70,13 +70,9 @@ def answered(tmp_path, monkeypatch, capsysbinary):
         (tmp_path / "input").write_bytes(content)
         with open(tmp_path / "input") as file:
             monkeypatch.setattr("sys.stdin", file)
-            try:
-                classify.classify(config, tmp_path)
-            finally:
-                written[:] = capsysbinary.readouterr().out.decode().splitlines()
-        return list(written)
+            classify.classify(config, tmp_path)
+        return capsysbinary.readouterr().out.decode().splitlines()
 
-    written = run.written = []
     return run
 
 
@@ -102,7 +98,6 @@ def test_json_has_every_class(answered):
     assert list(answer["probabilities"].values()) == pytest.approx(expected("abba").tolist())
 
 
-def test_lines_before_a_bad_one_are_answered(answered):
+def test_a_bad_line_is_named(answered):
     with pytest.raises(UserError, match=r"^line 11: no text$"):
         answered(b"a\n" * 10 + b"?\nb\n")
-    assert len(answered.written) == 10

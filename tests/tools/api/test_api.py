@@ -85,9 +85,6 @@ def test_alignments_are_those_of_the_mode(translator, workdir, answered):
     expected = answered("align", workdir, pair, **{"attention.head": 2})
     aligned = translator.align(SENTENCES[0], "c b a", head=2)
     assert " ".join(f"{s}-{t}" for s, t in aligned) == expected.strip()
-    saved, weights = np.load(workdir / "attention.npz"), translator.attention(SENTENCES[0], "c b a")
-    for name, array in weights.items():
-        np.testing.assert_array_equal(array, saved[f"0/{name}"])
 
 
 def test_several_threads_and_models_at_once(translator, workdir):

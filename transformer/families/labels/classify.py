@@ -26,8 +26,8 @@ def classify(config: ConfigDict, workdir: Path) -> None:
     """Writes LABEL<tab>PROBABILITY, the likeliest class, for each line of standard input.
 
     With `config.classify.format` 'json' an answer is an object with the probability of each class.
-    Lines go through the task's `reader`; if a line is invalid (an image that does not exist), the
-    lines before it are answered first, and then its UserError is raised.
+    Lines go through the task's `reader`, which raises UserError for one that is invalid (an image
+    that does not exist).
     """
     options = config.classify
     names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
@@ -43,7 +43,6 @@ def classify(config: ConfigDict, workdir: Path) -> None:
     shown = progress.counter("classify", total=lines.count(sys.stdin.buffer))
     with hidden if interactive else shown as advance:
         numbered = enumerate(lines.read(sys.stdin.buffer), start=1)
-        # Lazy: a line is read when its chunk is, so that lines before an invalid one are answered.
         items = ((text, read(text, number)) for number, text in numbered)
         for chunk in batch_sizes.chunks(items, 1 if interactive else options.chunk_lines):
             texts, rows = zip(*chunk, strict=True)
