@@ -1,8 +1,13 @@
 """A folder's checksums name each file that is not what was written, on a disk and in a bucket."""
 
+import errno
 import hashlib
 import json
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from helpers.buckets import RUN
 
 from transformer.runtime import checksums, paths
@@ -60,3 +65,64 @@ def test_checksums_in_a_bucket_equal_those_on_a_disk(bucket, tmp_path):
         f"{RUN}/1/b/c (checksum mismatch)",
         f"{RUN}/1/b/d/e (missing)",
     ]
+
+
+# Folders that are there as a whole, with their checksums, or not at all.
+
+
+def write(text):
+    return lambda folder: (folder / "a.txt").write_text(text)
+
+
+def test_a_folder_is_made_once_and_again_where_it_is_damaged(tmp_path, caplog):
+    made = tmp_path / "made"
+    for text in ("a", "b"):  # the second is not written
+        checksums.make_folder(made, write(text), "writing again")
+        assert list(tmp_path.iterdir()) == [made]
+        assert (made / "a.txt").read_text() == "a"
+        assert os.stat(made).st_mode & 0o777 == 0o755
+    assert not caplog.records
+    for damage in ((made / "a.txt").unlink, (made / checksums.NAME).unlink):
+        damage()
+        checksums.make_folder(made, write("c"), "writing again")
+        assert list(tmp_path.iterdir()) == [made]
+        assert (made / "a.txt").read_text() == "c"
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        f"damaged: {made / name} (missing); writing again" for name in ("a.txt", checksums.NAME)
+    ]
+
+
+def test_a_failed_writer_leaves_nothing(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        checksums.make_folder(tmp_path / "made", lambda folder: 1 / 0, "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_writers_take_turns_and_remove_what_killed_ones_left(tmp_path):
+    (tmp_path / "old-draft-abc").mkdir()
+    written = []
+
+    def write_slowly(folder):
+        assert list(tmp_path.glob("*-draft-*")) == [folder]
+        time.sleep(0.1)
+        (folder / "a.txt").touch()
+        written.append(folder.name[0])
+
+    make = lambda name: checksums.make_folder(tmp_path / name, write_slowly, "")
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(make, ("one", "two", "one")))
+    assert sorted(written) == ["o", "t"]
+    assert set(tmp_path.iterdir()) == {tmp_path / "one", tmp_path / "two"}
+
+
+def test_without_locks_drafts_are_left_alone(tmp_path, monkeypatch):
+    """As on some shared disks: another process may be writing the draft."""
+
+    def flock(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    (tmp_path / "other-draft-abc").mkdir()
+    checksums.make_folder(tmp_path / "made", write("a"), "")
+    assert set(tmp_path.iterdir()) == {tmp_path / "made", tmp_path / "other-draft-abc"}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.errors import UserError
-from transformer.runtime import atomic_folders, paths, progress
+from transformer.runtime import checksums, progress
 
 # Of `best_fit`. More waiting items take longer and fill hardly better: at WMT's lengths 0.8 % of
 # the target positions are empty with 512, 0.6 % with 1024, 0.4 % with 4096; with 1.0 or 2.0 average
@@ -66,11 +66,12 @@ def pack(
     options = f"{length} {seed} {WAITING} {RESERVE}"
     name = hashlib.sha256(items.tobytes() + options.encode()).hexdigest()
     directory = cache / f"packed-{name[:16]}"
-    # Cache: packed again where the folder is missing or a checksum does not match.
-    if not atomic_folders.is_intact(directory, "packing again"):
+
+    def write(folder: Path) -> None:
         row_of_item = best_fit([side[items] for side in lengths], length, seed)
-        with paths.full_disk_as_user_error(cache), atomic_folders.draft(directory) as draft:
-            np.save(draft / "row_of_item.npy", row_of_item)
+        np.save(folder / "row_of_item.npy", row_of_item)
+
+    checksums.make_folder(directory, write, "packing again")
     row_of_item = np.load(directory / "row_of_item.npy")
     # Sort the items by row: rows 1 0 1 of the items 5 6 7 give items 6 5 7 and offsets 0 1 3.
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_item))])

@@ -5,8 +5,9 @@ cache is a folder `KEY` with SIDE.ids and SIDE_offsets.npy of each side, and che
 """
 
 import contextlib
+import functools
 import hashlib
-from collections.abc import Callable, Sized
+from collections.abc import Sized
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from transformer.data.corpora import Corpus
 from transformer.data.tokenizer import Pieces, Vocabulary
-from transformer.runtime import atomic_folders, paths, progress
+from transformer.runtime import checksums, progress
 
 
 class Side(NamedTuple):
@@ -53,31 +54,24 @@ def tokenise(
     """Returns the ids of a corpus, memory-mapped from a folder in `cache`; `what` names the bar.
 
     The first call writes the folder, named by a hash of the fingerprints of corpus and vocabulary.
-    If several processes write it, the first to finish wins. On a checksum mismatch a warning names
-    the file, and the folder is rebuilt. UserError if the disk is full.
+    On a checksum mismatch a warning names the file, and the folder is rebuilt.
     """
     directory = _folder(corpus.fingerprint, vocabulary, cache)
-    if not atomic_folders.is_intact(directory, "tokenising again"):
-        # Written as a draft and renamed: readers see a complete folder or none, and need no lock.
-        with (
-            paths.full_disk_as_user_error(directory.parent),
-            atomic_folders.draft(directory) as draft,
-            progress.counter(what, total=len(corpus)) as advance,
-        ):
-            _write_tokens(corpus, vocabulary, draft, advance)
+    write = functools.partial(_write_tokens, corpus, vocabulary, what)
+    checksums.make_folder(directory, write, "tokenising again")
     return read(corpus.fingerprint, vocabulary, cache)
 
 
 def _write_tokens(
-    corpus: Corpus,
-    vocabulary: Vocabulary | Pieces,
-    directory: Path,
-    advance: Callable[[int], None],
+    corpus: Corpus, vocabulary: Vocabulary | Pieces, what: str, directory: Path
 ) -> None:
     """Encodes a corpus, and writes its ids and offsets, a chunk of items at a time."""
     sides = vocabulary.sides
     lengths = {name: [] for name in sides}  # an array per chunk
-    with contextlib.ExitStack() as stack:
+    with (
+        progress.counter(what, total=len(corpus)) as advance,
+        contextlib.ExitStack() as stack,
+    ):
         files = {n: stack.enter_context(open(directory / f"{n}.ids", "wb")) for n in sides}
         # In chunks, so that neither the texts nor their ids need fit into memory.
         for texts in corpus.chunks():

@@ -7,11 +7,15 @@ note, "sha256": of these}.
 import concurrent.futures
 import hashlib
 import json
+import logging
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from transformer.distributed import processes
 from transformer.runtime import paths
+from transformer.runtime.lock import held
 
 NAME = "checksums.json"
 
@@ -93,3 +97,39 @@ def _check(path: Path, size: int, digest: str) -> str:
     if actual_size != size:
         return f"{path} ({actual_size} bytes, expected {size})"
     return f"{path} (checksum mismatch)" if actual_digest != digest else ""
+
+
+def make_folder(directory: Path, write: Callable[[Path], object], remedy: str) -> None:
+    """Makes a folder by `write(draft)`, unless it exists and its checksums match.
+
+    The draft, `directory-draft-*`, gets its checksums and is then renamed, so that readers see a
+    complete folder or none. If the folder is damaged, a warning names its files, and the `remedy`,
+    such as 'tokenising again'.
+
+    Writers in one parent folder take turns by a lock, which the system releases when a process
+    dies: a draft that is there when a writer begins was left by a killed process, and is removed.
+    Not collective, because processes ask at different times: each checks all files.
+    """
+    if corrupt_files(directory, alone=True) == []:
+        return
+    paths.make_folder(parent := directory.parent)
+    with held(parent) as error:
+        corrupt = corrupt_files(directory, alone=True)  # another process may have made it meanwhile
+        if corrupt == []:
+            return
+        if directory.exists():
+            corrupt = corrupt or [f"{directory / NAME} (missing)"]
+            logging.warning("damaged: %s; %s", ", ".join(corrupt), remedy)
+        if not error:  # the disk has locks
+            for abandoned in parent.glob("*-draft-*"):
+                shutil.rmtree(abandoned, ignore_errors=True)
+        draft = Path(tempfile.mkdtemp(prefix=f"{directory.name}-draft-", dir=parent))
+        try:
+            write(draft)
+            (draft / NAME).write_bytes(checksums_of(draft))
+            draft.chmod(0o755)  # mkdtemp makes folders that other users cannot read
+            # The damaged one. Who has mapped its files keeps them.
+            shutil.rmtree(directory, ignore_errors=True)
+            draft.rename(directory)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)

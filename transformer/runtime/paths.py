@@ -80,28 +80,6 @@ def naming(file: Path) -> Iterator[None]:
         raise
 
 
-@contextlib.contextmanager
-def full_disk_as_user_error(
-    folder: Path, remedy: str = "set config.data.data_dir to a folder on another disk"
-) -> Iterator[None]:
-    """Turns the error of a full disk in its `with` block into a UserError with a `remedy`.
-
-    Full means out of bytes, inodes or quota, or over the largest size of a file.
-    """
-    try:
-        yield
-    except Exception as error:
-        # Errors of ArrayRecord, Orbax and safetensors have the system's message, but no errno.
-        messages = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
-        reason = next((message for message in messages if message in str(error)), "")
-        if not reason:
-            raise
-        raise UserError(
-            f"cannot write to {folder} ({reason}): free some space (see df -h and df -i), or "
-            f"{remedy}"
-        ) from error
-
-
 def sync(folder: Path) -> None:
     """Waits until a folder and all of its content are on the disk (fsync)."""
     if in_bucket(folder):

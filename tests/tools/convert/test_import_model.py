@@ -75,19 +75,15 @@ def test_what_cannot_be_imported_is_told_what_can(tmp_path, kind):
         imported(tmp_path, tmp_path / "new")
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [(ValueError("a (No space left on device)"), "No space left"), (ZeroDivisionError(), None)],
-)
-def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path, monkeypatch, error, said):
+def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path, monkeypatch):
     save = import_model_mode.save
 
     def fail(*arguments):
         save(*arguments)
-        raise error
+        raise ZeroDivisionError
 
     monkeypatch.setattr(import_model_mode, "save", fail)
-    with pytest.raises(UserError if said else ZeroDivisionError, match=said):
+    with pytest.raises(ZeroDivisionError):
         imported(RECORDED, tmp_path / "run")
     assert not list(tmp_path.iterdir())
     monkeypatch.undo()

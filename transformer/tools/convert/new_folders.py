@@ -24,14 +24,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """Yields a new folder to write into, in `folder.draft*`, which then becomes `folder`.
 
     After an error the draft is removed. A killed process leaves its draft, which is never read.
-    UserError for a full disk.
     """
     parent = folder.parent
     paths.make_folder(parent)
-    with (
-        paths.full_disk_as_user_error(parent, "give a folder on another disk"),
-        tempfile.TemporaryDirectory(prefix=f"{folder.name}.draft", dir=parent) as draft,
-    ):
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.draft", dir=parent) as draft:
         written = Path(draft) / folder.name
         written.mkdir()
         yield written
