@@ -4,7 +4,6 @@ import difflib
 import errno
 import operator
 import os
-import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -57,15 +56,10 @@ def check_value(key: str, value: Any, rule: str | Sequence) -> None:
 
 
 def _holds(value: float, part: str) -> bool:
-    """Returns whether a value satisfies a comparison, such as 'below 1'.
-
-    Floats are compared as float32, in which the run computes: 0.99999999 is 1 there.
-    """
+    """Returns whether a value satisfies a comparison, such as 'below 1'."""
     words, _, number = part.rpartition(" ")
     if number == "even":
         return value % 2 == 0
-    if isinstance(value, float):
-        [value] = struct.unpack("f", struct.pack("f", value))
     return COMPARISONS[words](value, float(number))
 
 

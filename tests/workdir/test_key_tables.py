@@ -19,7 +19,6 @@ TABLE |= {"a.mesh": (0, 1), "a.pack": True, "a.most": [1, "at most 9"]}
     [
         ("rate", -0.5, "at least 0 and below 1"),
         ("rate", 1, "at least 0 and below 1"),
-        ("rate", 0.999999999, "at least 0 and below 1"),  # 1 in float32
         ("above", 0.0, "above 0"),
         ("most", 10, "at most 9"),
         ("size", 3, "even and at least 2"),
