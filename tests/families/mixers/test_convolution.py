@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from families.mixers.short_texts import OPTIONS, D, assert_is_the_loop, mix, params_of, rows, taps
+from conformance.mixing import check_steps
+from families.mixers.short_texts import OPTIONS, D, assert_is_the_loop, params_of, taps
 
 from transformer.families.mixers.convolution import Convolution
-from transformer.models import cache
 
 
 def mixer_of(width, causal=True):
@@ -42,18 +42,6 @@ def test_it_is_the_loop_of_the_paper(width, causal, offsets):
 
 @pytest.mark.parametrize("width", [1, 12])
 def test_steps_of_a_width_without_history_and_of_one_beyond_the_text(width):
-    mixer, (x, view) = mixer_of(width), rows()
-    params = params_of(mixer)
-    expected = mix(mixer, params, x, view)[1:]
-    state = mixer.apply({"params": params}, x[1:, :1], 9, 2, method="empty_state")
-    start, ancestry = 0, cache.empty_ancestry(1, 9, 2)
-    for count in (2, 3):
-        queries = cache.queries(jnp.zeros((1, 2, count), int), start, ancestry)
-        new = queries.in_order(np.repeat(x[1:, None, start : start + count], 2, axis=1))
-        y, state = mixer.apply({"params": params}, new, queries, state, method="step")
-        for beam in range(2):
-            y_beam = queries.per_beam(y)[:, beam]
-            np.testing.assert_allclose(y_beam, expected[:, start : start + count], atol=1e-5)
-        state = cache.reorder(state, jnp.array([[1, 0]]))
-        assert state.shape == (1, 2, width - 1, D)
-        start += count
+    mixer = mixer_of(width)
+    kept = check_steps(mixer, params_of(mixer), [2, 3])
+    assert kept.states[0].shape == (2, 3, width - 1, D)

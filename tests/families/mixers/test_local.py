@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conformance.mixing import D, check_steps, row
 from helpers import tiny
 from helpers.layers import intermediates, products, randomised
 
@@ -13,7 +14,7 @@ from transformer.families.mixers import local
 from transformer.models import attention, cache, mixers
 from transformer.models.scores import SCORES
 
-D, H, K, C = 16, 2, 6, 5
+H, K, C = 2, 6, 5
 SIZES = {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
 BOTH = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both ways"])
 
@@ -24,19 +25,10 @@ def mixer(pattern="local(window=5)", causal=True, dtype="float32", **changes):
     return kind(options=options, causal=causal, dtype=jnp.dtype(dtype), **fields)
 
 
-def row(lengths, room, causal=True):
-    """Returns (x, view) of a row of texts of these lengths, then padding."""
-    lengths = [*lengths, room - sum(lengths)]
-    segments = np.repeat([*range(1, len(lengths)), 0], lengths)[None]
-    places = np.concatenate([np.arange(n) for n in lengths])[None]
-    x = np.random.default_rng(1).standard_normal((1, room, D)).astype(np.float32)
-    return x, attention.self_view(jnp.asarray(places), jnp.asarray(segments), causal=causal)
-
-
 def params_of(module):
     """Random params; a short row makes all that a long one needs."""
     init = tiny.jit(functools.partial(module.init, train=False))
-    return randomised(init(jax.random.key(0), *row([3], 4))["params"])
+    return randomised(init(jax.random.key(0), *row([3], room=4))["params"])
 
 
 @functools.partial(tiny.jit, static_argnums=0)
@@ -68,7 +60,7 @@ def naive(params, x, lengths, window, causal):
 @pytest.mark.parametrize("window", [1, 4, 16, 23])
 def test_a_position_attends_to_those_less_than_window_away(window, room, causal):
     lengths = [room // 2, room // 3]  # of two texts, the first of which ends inside a block
-    module, (x, view) = mixer(f"local(window={window})", causal), row(lengths, room, causal)
+    module, (x, view) = mixer(f"local(window={window})", causal), row(lengths, causal, room)
     params = params_of(module)
     y, _ = mix(module, params, x, view)
     real = sum(lengths)
@@ -93,7 +85,7 @@ RELATIVE = [
 )
 def test_blocks_are_attention_with_a_mask(changes, causal):
     lengths, room = [33, 25], 70
-    module, (x, view) = mixer(**changes, causal=causal), row(lengths, room, causal)
+    module, (x, view) = mixer(**changes, causal=causal), row(lengths, causal, room)
     params = params_of(module)
     places = view.query_positions_BT
     near = abs(places[:, :, None] - places[:, None, :]) < 5
@@ -105,14 +97,14 @@ def test_blocks_are_attention_with_a_mask(changes, causal):
 
 
 def test_one_row_of_a_view_is_that_of_all_and_without_segments_one_text():
-    module, (x, view) = mixer(causal=False), row([70], 70, causal=False)
+    module, (x, view) = mixer(causal=False), row([70], causal=False)
     params, rows = params_of(module), np.concatenate([x, -x, 2 * x])
     expected = mix(module, params, rows, jax.tree.map(lambda a: jnp.repeat(a, 3, axis=0), view))[0]
     np.testing.assert_array_equal(mix(module, params, rows, view)[0], expected)
     # As in vision.py: one mask for all queries, too.
     all_of_it = view._replace(segments_BT=None, mask_BTS=jnp.ones((1, 1, 70), bool))
     np.testing.assert_array_equal(mix(module, params, rows, all_of_it)[0], expected)
-    short = mix(module, params, x[:, :40], row([40], 40, causal=False)[1])[0]
+    short = mix(module, params, x[:, :40], row([40], causal=False, room=40)[1])[0]
     all_of_it = attention.View(jnp.ones((1, 1, 40), bool), *[view.key_positions_BS[:, :40]] * 2)
     np.testing.assert_array_equal(mix(module, params, x[:, :40], all_of_it)[0], short)
 
@@ -132,7 +124,7 @@ def test_time_and_memory_are_linear_in_the_length(causal):
     params = params_of(module)
 
     def program(length):
-        x, view = row([length], length, causal)
+        x, view = row([length], causal, length)
         loss = lambda params: module.apply({"params": params}, x, view, train=False).sum()
         return jax.make_jaxpr(jax.grad(loss))(params).jaxpr
 
@@ -164,17 +156,17 @@ def test_a_compiled_step_has_no_mask_of_all_positions():
 def test_only_short_rows_sow_weights():
     module = mixer()
     params = params_of(module)
-    _, sown = mix(module, params, *row([20], 32))
+    _, sown = mix(module, params, *row([20], room=32))
     [weights] = sown["attention"]
     assert weights.shape == (1, H, 32, 32)
     t, s = np.mgrid[:32, :32]
     seen = (t < 20) & (s <= t) & (t - s < 5)
     np.testing.assert_array_equal(np.asarray(weights) > 0, np.broadcast_to(seen, weights.shape))
-    assert not mix(module, params, *row([20], 33))[1]
+    assert not mix(module, params, *row([20], room=33))[1]
 
 
 def test_weights_of_blocks_are_dropped_out():
-    module, (x, view) = mixer(attention_dropout_rate=0.5), row([70], 70)
+    module, (x, view) = mixer(attention_dropout_rate=0.5), row([70])
     params = params_of(module)
     drop = functools.partial(module.apply, {"params": params}, x, view, train=True)
     apply = tiny.jit(lambda rngs: drop(rngs=rngs))
@@ -203,40 +195,11 @@ STEPS = {
 )
 def test_steps_of_reordered_beams_are_the_whole_rows(counts, window, changes):
     """Of three beams, whose histories are exchanged behind every step; the ring alone is kept."""
-    counts = STEPS[counts]
-    B, W, room, random = 2, 3, 60, np.random.default_rng(2)
     module = mixer(f"local(window={window})", **changes)
-    params = params_of(module)
-    apply = functools.partial(module.apply, {"params": params})
-
-    @tiny.jit
-    def step(x_BWTD, position, kept):
-        queries = cache.queries(jnp.zeros(x_BWTD.shape[:3], int), position, kept.ancestry_BWP)
-        x_BQD = queries.in_order(x_BWTD)
-        y_BQD, state = apply(x_BQD, queries, kept.states[0], method="step")
-        return queries.per_beam(y_BQD), cache.Cache([state], queries.ancestry_BWP)
-
-    x_BWTD = random.standard_normal((B, W, sum(counts), D)).astype(np.float32)
-    begin = lambda x_B1D: apply(x_B1D, 10, W, method="empty_state")
-    state = tiny.jit(begin)(x_BWTD[:, 0, :1])
-    kept = cache.grow(cache.Cache([state], cache.empty_ancestry(B, 10, W)), room // 10)
-    history, start = x_BWTD[:, :, :0], 0
-    for count in counts:
-        new = x_BWTD[:, :, start : start + count]
-        history = np.concatenate([history, new], axis=2)
-        y, kept = step(new, start, kept)
-        assert kept.states[0].keys_BHKN.shape == (B, H, K, window * W)
-        assert kept.states[0].values_BHNC.shape == (B, H, window * W, C)
-        start += count
-        rows = np.zeros((B * W, room, D), np.float32)
-        rows[:, :start] = history.reshape(B * W, start, D)
-        expected = mix(module, params, rows, row([start], room)[1])[0][:, start - count : start]
-        np.testing.assert_allclose(y, expected.reshape(y.shape), atol=2e-5)
-        parents = random.integers(0, W, (B, W))
-        history = np.take_along_axis(history, parents[:, :, None, None], axis=1)
-        moved = cache.reorder(kept, jnp.asarray(parents))
-        assert moved.states[0] is kept.states[0]
-        kept = moved
+    kept = check_steps(module, params_of(module), STEPS[counts])
+    assert kept.states[0].keys_BHKN.shape == (2, H, K, window * 3)
+    assert kept.states[0].values_BHNC.shape == (2, H, window * 3, C)
+    assert cache.reorder(kept, jnp.zeros((2, 3), int)).states[0] is kept.states[0]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
