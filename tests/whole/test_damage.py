@@ -10,8 +10,6 @@ import lzma
 import os
 import pathlib
 import random
-import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -71,14 +69,6 @@ def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, monkeypatch, 
         assert str(tokens.directory / name) in said
         assert "\n" not in said
         assert list(tmp_path.iterdir()) == [tokens.directory]
-
-
-def test_who_reads_damaged_ids_when_they_are_made_anew_keeps_his(vocabulary, tmp_path):
-    tokens = tokenise(Source(0), vocabulary, tmp_path)
-    before = np.array(tokens.sides["target"].ids)
-    (tokens.directory / "source_offsets.npy").unlink()
-    tokenise(Source(0), vocabulary, tmp_path)
-    np.testing.assert_array_equal(tokens.sides["target"].ids, before)
 
 
 def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, tmp_path):
@@ -193,35 +183,6 @@ def test_any_bytes_are_translated_line_by_line(answered, reversal_run):
 
 
 # SentencePiece is C++: damage could end the process, not only raise.
-USES_MODELS = """
-import random, sys
-from helpers import corpora, damage
-from transformer.data import tokenizer
-
-chosen, found = random.Random(sys.argv[1]), [0, 0]
-options = {"size": corpora.SIZE, "character_coverage": 1.0}
-whole = tokenizer.learn_pieces(corpora.text(0), kind=sys.argv[1], **options)
-for _ in range(300):
-    try:
-        pieces = tokenizer.load(damage.damaged(chosen, whole), "given.model")
-    except ValueError as error:
-        damage.one_line_naming(error, "given.model")
-        found[0] += 1
-        continue
-    found[1] += 1
-    pieces.fingerprint
-    ids = pieces.encode(["the cat 나는 x\\0", "", "ß🏠 "])
-    assert all(0 <= i < len(pieces) for sentence in ids for i in sentence)
-    pieces.decode([*ids, range(len(pieces))])
-assert min(found) > 10, found
-"""
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_any_model_is_loaded_or_refused(kind):
-    command, env = [sys.executable, "-c", USES_MODELS, kind], {**os.environ, "PYTHONPATH": PATH}
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_piece_that_is_no_text_is_refused():

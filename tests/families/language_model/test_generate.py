@@ -108,10 +108,6 @@ def test_a_context_beyond_the_learned_positions_is_refused(answered):
         answered(b"a\n", **{"data.context_length": 13})
 
 
-def test_nothing_in_nothing_out(answered):
-    assert answered(b"") == ""
-
-
 def test_a_continuation_of_pieces_keeps_its_first_space():
     """Alone, it would be decoded without."""
     vocabulary = learn("text")

@@ -10,7 +10,7 @@ from helpers.runs import newest, without_times
 from transformer.errors import UserError
 from transformer.families.language_model import language_modelling
 from transformer.families.language_model.language_model import LanguageModel
-from transformer.modes import command_line, prepare, train
+from transformer.modes import prepare, train
 from transformer.workdir import saved_config
 
 
@@ -79,14 +79,3 @@ def test_a_run_learns_keeps_its_best_and_is_resumed_to_the_bit(tmp_path, capsys)
     tiny.assert_same_bits(same, params)
     in_training = lambda log: [x for x in log if x["kind"] in ("train", "validation")]
     assert in_training(parts) == in_training(whole)
-
-
-def test_modes_of_other_tasks_are_refused_and_name_generate(tmp_path):
-    config = language.config(tmp_path)
-    saved_config.write_config(config, tmp_path)
-    with pytest.raises(UserError, match=r"task 'language_modelling', which has --mode=generate"):
-        command_line.parse(["--mode=translate", f"--workdir={tmp_path}"])
-    mode, _, parsed = command_line.parse(
-        ["--mode=generate", f"--workdir={tmp_path}", "--config.generate.top_k=3"]
-    )
-    assert (mode, parsed.generate.top_k) == ("generate", 3)

@@ -2,7 +2,6 @@
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -92,11 +91,3 @@ def test_normalised_it_is_the_equations(kind):
         expected = sigmoid(o) * np.tanh(norm("memory_norm", c))
         np.testing.assert_allclose(cell.apply({"params": params}, carry, X)[0][0], c, atol=1e-5)
     np.testing.assert_allclose(cell.apply({"params": params}, carry, X)[1], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", GATES)
-def test_it_begins_with_zeros(kind):
-    cell, carry, _ = cell_of(kind)
-    first = cell.initialize_carry(jax.random.key(0), (2, D))
-    assert jax.tree.map(jnp.shape, first) == jax.tree.map(jnp.shape, carry)
-    assert not any(map(np.any, jax.tree.leaves(first)))
