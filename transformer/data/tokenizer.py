@@ -50,7 +50,9 @@ class Pieces:
 
     def surfaces(self, text: str) -> list[tuple[str, str]]:
         """Returns the (piece, part of the text) that a text is cut into."""
-        return surfaces(self.processor, *normalised([text], self.normalisation))
+        [text] = normalised([text], self.normalisation)
+        pieces = self.processor.encode(text, return_type="proto").pieces
+        return [(piece.piece, piece.surface) for piece in pieces]
 
     @property
     def fingerprint(self) -> str:
@@ -165,12 +167,6 @@ def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePiece
     if not pieces:
         raise UserError(f"{name} is not a SentencePiece model: it is empty")
     return processor
-
-
-def surfaces(processor: sentencepiece.SentencePieceProcessor, text: str) -> list[tuple[str, str]]:
-    """Returns the (piece, part of the text) that a SentencePiece model cuts a text into."""
-    pieces = processor.encode(text, return_type="proto").pieces
-    return [(piece.piece, piece.surface) for piece in pieces]
 
 
 def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray:

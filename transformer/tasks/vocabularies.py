@@ -134,12 +134,9 @@ def _sentences(config: ConfigDict, train: Corpus, sides: Sequence[int]) -> Itera
         shuffled = np.random.default_rng(config.train.seed).permutation(len(train))
         # Sorted, because the corpus is read from its beginning to its end.
         chosen = np.sort(shuffled[: most // len(sides)])
-    total = len(chosen) * len(sides)
-    with progress.counter("read for the vocabulary", total=total, unit="sentence") as advance:
-        for texts in train.chunks(chosen):
-            for side in sides:
-                yield from tokenizer.normalised(texts[side], options.normalisation)
-                advance(len(texts[side]))
+    for texts in train.chunks(chosen):
+        for side in sides:
+            yield from tokenizer.normalised(texts[side], options.normalisation)
 
 
 def _kept(config: ConfigDict, folder: Path) -> Vocabulary | Pieces | None:

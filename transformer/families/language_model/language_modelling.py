@@ -5,7 +5,6 @@ window of the stream (streams.py). The score is the nats per token; e^nats is th
 """
 
 import functools
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,7 +89,6 @@ def build(config: ConfigDict, folder: Path) -> Task:
     trained_model = model(config, {"vocab_size": len(vocab)})
     tokens = splits.prepared_tokens(config, vocab)
     ids = tokens.sides["text"].ids
-    logging.info("token ids are in %s", tokens.directory)
     rows = streams.windows(len(ids), config.data.context_length)
     # Training shifts each window at random; evaluation has each token as a target once.
     assemble = functools.partial(streams.assemble_shifted, ids)

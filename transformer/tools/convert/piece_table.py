@@ -64,7 +64,8 @@ class PieceTable:
         language, rest = self._split(text)
         # '>>fra<< A cat.': the language's part of the text is '>>fra<< ', with the space.
         prefix = text[: len(text) - len(rest)]
-        return [(piece, prefix) for piece in language] + tokenizer.surfaces(self.processor, rest)
+        cut = tokenizer.Pieces(self.processor).surfaces(rest)
+        return [(piece, prefix) for piece in language] + cut
 
     @functools.cached_property
     def fingerprint(self) -> str:
