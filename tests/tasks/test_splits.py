@@ -11,15 +11,19 @@ from transformer.errors import UserError
 from transformer.tasks import splits
 
 
-@pytest.mark.parametrize("changes", [{"data.test": ""}, {"evaluate.split": ""}])
-def test_without_a_test_set_the_score_is_of_validation(tiny_config, changes):
-    assert splits.final_split(tiny_config(changes)) == "validation"
-
-
-@pytest.mark.parametrize("split", ["validation", "test", "other"])
-def test_the_final_split_is_the_one_asked_for(tiny_config, split):
-    """'other' is a split of the corpus without a key of its own."""
-    assert splits.final_split(tiny_config({"evaluate.split": split})) == split
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"data.test": ""}, "validation"),
+        ({"evaluate.split": ""}, "validation"),
+        ({"evaluate.split": "test"}, "test"),
+        ({"evaluate.split": "other"}, "other"),  # of the corpus, without a key of its own
+    ],
+)
+def test_the_final_split_is_that_asked_for_or_without_a_test_set_validation(
+    tiny_config, changes, expected
+):
+    assert splits.final_split(tiny_config(changes)) == expected
 
 
 @pytest.mark.parametrize(("split", "key"), [("test", "data.test"), ("nowhere", "evaluate.split")])

@@ -169,19 +169,6 @@ def test_any_bytes_are_as_many_lines():
     assert said == {"expected SOU", "expected a J"}
 
 
-@pytest.mark.slow
-def test_any_bytes_are_translated_line_by_line(answered, reversal_run):
-    chosen = random.Random(1)
-    alphabets = [bytes(range(256)), b"\n\r\xef\xbb\xbf\xff ab", "\0\u2028\x85나\ue000".encode()]
-    content = b"".join(
-        bytes(chosen.choices(chosen.choice(alphabets), k=chosen.randint(0, 40))) + b"\na b c\n"
-        for _ in range(100)
-    )
-    out = answered("translate", reversal_run, content)
-    assert out.count("\n") == content.count(b"\n")
-    assert out.split("\n").count("c b a") >= 100
-
-
 # SentencePiece is C++: damage could end the process, not only raise.
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import tiny
 
-from transformer.families.images.patches import ConvolutionalStem, interpolate
+from transformer.families.images.patches import ConvolutionalStem
 
 
 def random(*shape, seed=0):
@@ -41,23 +41,3 @@ def test_a_stem_sees_the_same_thing_in_another_place():
     here, there = see(image), see(np.roll(image, 4, axis=2))
     np.testing.assert_allclose(there[:, :, 3:7], here[:, :, 2:6], rtol=1e-4, atol=1e-4)
     assert np.abs(np.asarray(there - here)).max() > 0.1
-
-
-def test_positions_of_the_same_grid_are_not_changed():
-    positions = random(3, 5, 4)
-    tiny.assert_same_bits(interpolate(positions, (3, 5)), positions)
-
-
-@pytest.mark.parametrize("grid", [(6, 5), (3, 10), (8, 2)])
-def test_interpolated_positions_are_bilinear(grid):
-    """What is constant stays so; each axis is interpolated on its own; a line stays a line."""
-    np.testing.assert_allclose(
-        interpolate(np.full((3, 5, 1), 2.5, np.float32), grid), 2.5, rtol=1e-6
-    )
-    rows, columns = random(3, 1, 4), random(1, 5, 4, seed=1)
-    by_axis = interpolate(rows, (grid[0], 1)) + interpolate(columns, (1, grid[1]))
-    np.testing.assert_allclose(interpolate(rows + columns, grid), by_axis, atol=1e-5)
-    line = np.arange(8, dtype=np.float32)[:, None, None]
-    # A cell's position is that of its middle: 16 cells for 8 are a quarter before and after.
-    inside = np.asarray(interpolate(line, (16, 1)))[1:-1, 0, 0]
-    np.testing.assert_allclose(inside, (np.arange(1, 15) + 0.5) / 2 - 0.5, atol=1e-5)

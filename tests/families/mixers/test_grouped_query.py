@@ -1,7 +1,6 @@
-"""Grouped-query attention against a loop over its heads, and attention with repeated keys."""
+"""Grouped-query attention against attention with repeated keys."""
 
 import functools
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -46,34 +45,11 @@ def mix(module, params, x, view):
     return y, sown["intermediates"]["attention"][0]
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4])
-def test_a_head_of_queries_attends_to_the_keys_of_its_group(inputs, groups):
-    """Shazeer 2019, section 3, where groups = 1; heads in a row are a group."""
-    (x, view), module = inputs, mixer(f"grouped_query(num_key_heads={groups})", attention_bias=True)
-    params = params_of(module, x, view)
-    p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
-    expected, expected_weights = np.zeros(x.shape), np.zeros((2, H, T, T))
-    for b, h in itertools.product(range(2), range(H)):
-        g = h * groups // H
-        q, k, v = (
-            x[b] @ p[name]["kernel"][:, i] + p[name]["bias"][i]
-            for name, i in (("query", h), ("key", g), ("value", g))
-        )
-        for t in range(T):
-            seen = np.flatnonzero(view.mask_BTS[b, t])
-            e = np.exp([q[t] @ k[s] / np.sqrt(K) for s in seen])
-            expected_weights[b, h, t, seen] = e / e.sum()
-        expected[b] += expected_weights[b, h] @ v @ p["output"]["kernel"][h]
-    expected += p["output"]["bias"]
-    y, weights = mix(module, params, x, view)
-    np.testing.assert_allclose(y, expected, atol=2e-5)
-    np.testing.assert_allclose(weights, expected_weights, atol=2e-6)
-
-
 def repeated(params, times):
     """Returns the params of attention in which each head of keys is there so many times."""
-    repeat = lambda path, p: np.repeat(p, times, axis=axes.get(path[0].key, 0))
-    axes = {"key": 1, "value": 1}  # kernels are [D, H, K]; tables and params of scores [H, ...]
+    # Kernels of keys are [D, H, K], their biases [H, K]; tables and params of scores [H, ...].
+    axis = lambda path, p: p.ndim - 2 if path[0].key in ("key", "value") else 0
+    repeat = lambda path, p: np.repeat(p, times, axis=axis(path, p))
     kept = {name: params[name] for name in ("query", "output")}
     return jax.tree_util.tree_map_with_path(repeat, {**params, **kept}) | kept
 
@@ -90,21 +66,27 @@ RELATIVE = [
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(
-    "changes",
-    [*RELATIVE, *({"score": score} for score in SCORES)],
-    ids=lambda x: " ".join(str(value) for value in x.values()),
+    ("groups", "changes"),
+    [
+        *((groups, {"attention_bias": True}) for groups in (1, 2, 4)),
+        *((2, changes) for changes in RELATIVE),
+        *((2, {"score": score}) for score in SCORES),
+    ],
+    ids=str,
 )
-def test_it_is_attention_whose_keys_are_repeated(inputs, monkeypatch, changes, causal):
-    (x, view), module = inputs, mixer(**changes, causal=causal)
+def test_it_is_attention_whose_keys_are_repeated(inputs, monkeypatch, groups, changes, causal):
+    """Shazeer 2019, section 3, where groups = 1; heads in a row are a group."""
+    x, view = inputs
+    module = mixer(f"grouped_query(num_key_heads={groups})", causal, **changes)
     if not causal:  # a mask that is not one for all queries, as in vision.py
         view = view._replace(mask_BTS=view.mask_BTS[:, -3:-2] | True)
-    params = params_of(module, x, view)
+    params, times = params_of(module, x, view), H // groups
     actual = mix(module, params, x, view)
     slopes = positions.alibi
-    each_twice = lambda q, k, heads: jnp.repeat(slopes(q, k, heads // 2), 2, axis=1)
-    monkeypatch.setattr(positions, "alibi", each_twice)
-    plain = mixer("attention", **changes, causal=causal)
-    expected = mix(plain, repeated(params, 2), x, view)
+    repeat = lambda q, k, heads: jnp.repeat(slopes(q, k, heads // times), times, axis=1)
+    monkeypatch.setattr(positions, "alibi", repeat)
+    plain = mixer("attention", causal, **changes)
+    expected = mix(plain, repeated(params, times), x, view)
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=3e-6), actual, expected)
 
 

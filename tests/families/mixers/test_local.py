@@ -1,4 +1,4 @@
-"""Restricted self-attention against a loop over the positions that are near; rows and steps."""
+"""Restricted self-attention against attention with a mask; rows and steps."""
 
 import functools
 
@@ -39,36 +39,6 @@ def mix(module, params, x, view):
     return y, sown.get("intermediates", {})
 
 
-def naive(params, x, lengths, window, causal):
-    """softmax(q k^T / sqrt(d_k)) v (equation 1) of each position over its neighbourhood."""
-    p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
-    y, start = np.zeros(x.shape), 0
-    for length in lengths:
-        text = x[start : start + length]
-        for h in range(H):
-            q, k, v = (text @ p[name]["kernel"][:, h] for name in ("query", "key", "value"))
-            for t in range(length):
-                near = slice(max(0, t - window + 1), t + 1 if causal else t + window)
-                e = np.exp(q[t] @ k[near].T / np.sqrt(K))
-                y[start + t] += e / e.sum() @ v[near] @ p["output"]["kernel"][h]
-        start += length
-    return y
-
-
-@BOTH
-@pytest.mark.parametrize("room", [20, 97], ids=["short", "long"])
-@pytest.mark.parametrize("window", [1, 4, 16, 23])
-def test_a_position_attends_to_those_less_than_window_away(window, room, causal):
-    lengths = [room // 2, room // 3]  # of two texts, the first of which ends inside a block
-    module, (x, view) = mixer(f"local(window={window})", causal), row(lengths, causal, room)
-    params = params_of(module)
-    y, _ = mix(module, params, x, view)
-    real = sum(lengths)
-    expected = naive(params, x[0], lengths, window, causal)
-    np.testing.assert_allclose(y[0, :real], expected[:real], atol=2e-5)
-    assert np.isfinite(y).all()
-
-
 RELATIVE = [
     {"positions": "shaw", "max_distance": 3},
     {"positions": "rotary"},
@@ -79,21 +49,28 @@ RELATIVE = [
 
 @BOTH
 @pytest.mark.parametrize(
-    "changes",
-    [*RELATIVE, *({"score": score} for score in SCORES)],
-    ids=lambda changes: str(next(iter(changes.values()))),
+    ("window", "room", "changes"),
+    [
+        *((window, room, {}) for window in (1, 4, 16, 23) for room in (20, 97)),
+        *((5, 70, changes) for changes in RELATIVE),
+        *((5, 70, {"score": score}) for score in SCORES),
+    ],
+    ids=str,
 )
-def test_blocks_are_attention_with_a_mask(changes, causal):
-    lengths, room = [33, 25], 70
-    module, (x, view) = mixer(**changes, causal=causal), row(lengths, causal, room)
+def test_it_is_attention_with_a_mask(window, room, changes, causal):
+    """Of two texts, the first of which ends inside a block; in short rows there are no blocks."""
+    lengths = [room // 2, room // 3]
+    x, view = row(lengths, causal, room)
+    module = mixer(f"local(window={window})", causal, **changes)
     params = params_of(module)
     places = view.query_positions_BT
-    near = abs(places[:, :, None] - places[:, None, :]) < 5
+    near = abs(places[:, :, None] - places[:, None, :]) < window
     masked = view._replace(mask_BTS=view.mask_BTS & near)
-    expected, _ = mix(mixer("attention", **changes, causal=causal), params, x, masked)
+    expected, _ = mix(mixer("attention", causal, **changes), params, x, masked)
     y, _ = mix(module, params, x, view)
     real = sum(lengths)
     np.testing.assert_allclose(y[:, :real], expected[:, :real], atol=5e-6)
+    assert np.isfinite(y).all()
 
 
 def test_one_row_of_a_view_is_that_of_all_and_without_segments_one_text():

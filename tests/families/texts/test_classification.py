@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 from families.texts import reviews
-from helpers.layouts import assert_devices_take_the_steps_of_one
 
 from configs import paraphrase
 from transformer.errors import UserError
@@ -109,25 +108,6 @@ def test_pairs_are_learnt_and_classified_as_evaluated(configure, tmp_path, answe
         message = re.escape(f"line 1: expected A<tab>B, found {line!r}")
         with pytest.raises(UserError, match=f"^{message}$"):
             reader(line, 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["self_attentive", "intra_attention"])
-def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, architecture):
-    fields = {"d_model": 16, "state_size": 16, "attention_size": 8, "d_ff": 16}
-    fields |= {"forget_bias": 1.0, "dropout_rate": 0.0}
-    if architecture == "self_attentive":
-        fields |= {"num_hops": 2, "penalty": 0.1}
-    # Pieces, of which a label's word is one: forty steps are too few to learn to spell.
-    config = configure(**{"vocabulary.kind": "bpe", "vocabulary.size": 300})
-    config.architecture, config.model = architecture, fields
-    train.train(config, tmp_path)
-    lines = [x for x in read(tmp_path) if x["kind"] == "validation"]
-    assert lines[-1]["loss"] < 0.8 * lines[0]["loss"]
-    assert ("penalty" in lines[-1]) == (architecture == "self_attentive")
-    config = saved_config.read_config(tmp_path)
-    task = classification.build(config, tmp_path)
-    assert_devices_take_the_steps_of_one(config, task, "jit", (2, 2, 2))
 
 
 def test_a_label_that_training_never_saw_is_named(configure, folder, tmp_path):
