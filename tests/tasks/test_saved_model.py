@@ -52,18 +52,6 @@ def test_members_compute_in_this_runs_dtype(folders, config):
     assert [member.dtype for member in model.members] == ["bfloat16", "bfloat16"]
 
 
-def test_the_log_names_the_steps_of_an_average(folders, tmp_path, caplog):
-    caplog.set_level("INFO")
-    for step, params in zip((7, 8), folders.values(), strict=True):
-        reversal.write_workdir(tmp_path, params, step, keep=2)
-    config = saved_config.read_config(tmp_path)
-    config.train.save_every = 1
-    for weights, words in (("latest", "step 8"), ("average", "steps 7, 8")):
-        config.evaluate.weights = weights
-        saved_model.load(config, tmp_path)
-        assert caplog.messages[-1] == f"{tmp_path}: {weights} weights, of {words}"
-
-
 def test_a_member_of_another_task_is_refused(config, toy_config, tmp_path):
     write_config(config_files.load_config(str(toy_config)), tmp_path)
     config.evaluate.ensemble = str(tmp_path)

@@ -1,16 +1,12 @@
 """The language modelling task: its checks, batches, training, resuming, devices."""
 
-import json
-
 import pytest
 from families.language_model import language
-from helpers import tiny
-from helpers.runs import newest, without_times
 
 from transformer.errors import UserError
 from transformer.families.language_model import language_modelling
 from transformer.families.language_model.language_model import LanguageModel
-from transformer.modes import prepare, train
+from transformer.modes import prepare
 from transformer.workdir import saved_config
 
 
@@ -52,30 +48,3 @@ def test_an_epoch_has_most_of_the_text(tmp_path):
     saved = saved_config.read_config(tmp_path / "run")
     assert task.identity == {"vocabulary": saved.vocabulary.fingerprint} != {"vocabulary": ""}
     assert language_modelling.sizes(config, None) == {"vocab_size": 18}
-
-
-def trained(folder, workdir, **changes):
-    """Trains in a workdir; the newest step and its params, and the log but for times."""
-    values = {key.replace("__", "."): x for key, x in changes.items()}
-    config = language.config(folder, values)
-    train.train(config.copy_and_resolve_references(), workdir)
-    return newest(workdir), without_times(workdir)
-
-
-@pytest.mark.slow
-def test_a_run_learns_keeps_its_best_and_is_resumed_to_the_bit(tmp_path, capsys):
-    language.write_text(tmp_path, count=400)
-    (_, params), whole = trained(tmp_path, tmp_path / "whole")
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    nats = {x["step"]: x["nats_per_token"] for x in whole if x["kind"] == "validation"}
-    assert list(nats) == [3, 6, 9, 12]
-    assert nats[12] < nats[3]
-    best = min(nats, key=nats.get)
-    assert (result["step"], result["nats_per_token"]) == (best, pytest.approx(nats[best]))
-    assert [path.name for path in (tmp_path / "whole" / "best").iterdir()] == [str(best)]
-    trained(tmp_path, tmp_path / "parts", train__num_steps=6)
-    (step, same), parts = trained(tmp_path, tmp_path / "parts")
-    assert step == 12
-    tiny.assert_same_bits(same, params)
-    in_training = lambda log: [x for x in log if x["kind"] in ("train", "validation")]
-    assert in_training(parts) == in_training(whole)

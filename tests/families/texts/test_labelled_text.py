@@ -1,7 +1,5 @@
 """Labelled text is read as it is in the files; mistakes name file and line."""
 
-import gzip
-import lzma
 import re
 
 import pytest
@@ -15,26 +13,21 @@ LINES = ["1\t좋은 영화", "0\t지루 하다", "good\ttabs\tare text", "0\t또
 
 @pytest.fixture
 def load(tmp_path):
-    def load(content=None, split="train.tsv", name="train.tsv", opener=open, num_texts=1):
+    def load(content=None, split="train.tsv", name="train.tsv", num_texts=1):
         if content is not None:
-            with opener(tmp_path / name, "wb") as file:
-                file.write(content if isinstance(content, bytes) else "\n".join(content).encode())
+            (tmp_path / name).write_text("\n".join(content))
         directory = str(tmp_path)
         return labelled_text.load(split, num_texts, directory=directory, key="config.data.train")
 
     return load
 
 
-@pytest.mark.parametrize(
-    ("name", "opener"),
-    [("train.tsv", open), ("train.tsv.gz", gzip.open), ("train.tsv.xz", lzma.open)],
-)
-def test_texts_and_labels_are_read_in_order(load, tmp_path, name, opener):
-    corpus = load(LINES, name=name, opener=opener)
+def test_texts_and_labels_are_read_in_order(load, tmp_path):
+    corpus = load(LINES)
     assert len(corpus) == 4
     assert corpus.labels == ("1", "0", "good", "0")
     assert corpus.read() == ([*(line.split("\t", 1)[1] for line in LINES)],)
-    assert corpus.files == (str(tmp_path / name),)
+    assert corpus.files == (str(tmp_path / "train.tsv"),)
 
 
 def test_spaces_around_a_label_make_no_other_class(load):
