@@ -131,7 +131,7 @@ def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]
         return lambda: list(translator.translate(run.params, text)), len(text), "sentences"
     config, model, parameters, sources = synthetic(arguments, dtype)
     translator = Translator(model, None, **config.decode)
-    parameters = compiled.cast_params(parameters, dtype=dtype)
+    parameters = compiled.cast_params(parameters, model)
     parts = [Part(tuple(source)) for source in sources]
 
     def decode() -> list[list[int]]:

@@ -37,7 +37,7 @@ def show() -> picture.Chart:
     model = tiny.transformer(len(pieces))
     batches = itertools.repeat(tiny.batch_of(pieces, sentences))
     params, _ = tiny.train(model, batches, steps=200, rate=5e-3)
-    params = compiled.cast_params(params, dtype="float32")
+    params = compiled.cast_params(params, model)
     source = Part(tuple(pieces.encode([SOURCE])[0]))
 
     for width in (1, 2):

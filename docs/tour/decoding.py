@@ -35,7 +35,7 @@ def show() -> picture.Chart:
     maps = {name: np.asarray(x[0, 0].mean(axis=0), float).tolist() for name, x in weights.items()}
     ids = inputs["source"][0].tolist()
     decoder = BatchDecoder(model, beam_width=2, **beam.SEARCH)
-    params = compiled.cast_params(params, dtype="float32")
+    params = compiled.cast_params(params, model)
     steps = []
     for step in beam_path.beam_path(decoder, params, Part(tuple(ids))):
         steps.append([])

@@ -1,8 +1,16 @@
-"""Sizes are rounded up, to few values."""
+"""Chunks of a stream, and sizes that are rounded up to few values."""
 
 import pytest
 
 from transformer.decoding import batch_sizes
+
+
+def test_chunks_are_read_when_they_are_needed():
+    stream = iter(range(5))
+    chunks = batch_sizes.chunks(stream, 2)
+    assert (next(chunks), next(stream)) == ([0, 1], 2)
+    assert list(chunks) == [[3, 4]]
+    assert not list(batch_sizes.chunks([], 2))
 
 
 def test_powers_are_the_smallest_that_suffice():
@@ -11,28 +19,16 @@ def test_powers_are_the_smallest_that_suffice():
         for size in range(1, 1025):
             expected = min(power for power in powers if power >= size)
             assert batch_sizes.next_power(base, size) == expected
-    assert (
-        batch_sizes.next_power_of_two(1)
-        == batch_sizes.next_power_of_two(16)
-        == batch_sizes.SHORTEST
-        == 16
-    )
-    assert [batch_sizes.next_power_of_two(length) for length in (17, 32, 33)] == [32, 32, 64]
-    assert [batch_sizes.next_power_of_two(length, 32) for length in (1, 33)] == [32, 64]
+    most = {1: 1, 3: 1, 4: 4, 15: 4, 16: 16, 99: 16}
+    assert {n: batch_sizes.next_power(4, 7, most=n) for n in most} == most
+    assert [batch_sizes.next_power_of_two(n) for n in (1, 16, 17, 32, 33)] == [16, 16, 32, 32, 64]
+    assert [batch_sizes.next_power_of_two(n, 32) for n in (1, 33)] == [32, 64]
 
 
-@pytest.mark.parametrize(
-    ("most", "expected"), [(1, 1), (3, 1), (4, 4), (15, 4), (16, 16), (99, 16)]
-)
-def test_a_power_is_at_most_the_most(most, expected):
-    assert batch_sizes.next_power(4, 7, most=most) == expected
-
-
-def test_few_rows_have_more_room():
+@pytest.mark.parametrize(("rows", "expected"), [(16, [64, 64, 64, 128]), (17, [16, 16, 32, 128])])
+def test_few_rows_have_more_room(rows, expected):
     """So that they need fewer programs."""
-    assert [batch_sizes.next_room(1, rows) for rows in (1, 16, 17, 64)] == [64, 64, 16, 16]
-    assert [batch_sizes.next_room(length, 17) for length in (16, 17, 65)] == [16, 32, 128]
-    assert [batch_sizes.next_room(length, 16) for length in (16, 17, 65)] == [64, 64, 128]
+    assert [batch_sizes.next_room(length, rows) for length in (1, 16, 17, 65)] == expected
 
 
 def test_fine_lengths_are_two_per_octave():
@@ -45,19 +41,13 @@ def test_fine_lengths_are_two_per_octave():
         assert len({fine for fine in rounded if start < fine <= 2 * start}) == 2
 
 
-def test_each_device_has_the_same_power_of_4_of_rows():
+def test_each_device_has_the_same_power_of_4_of_rows_and_shrinks_by_quarters():
     for devices in (1, 2, 3, 8):
         for rows in range(1, 70):
             padded = batch_sizes.rows_in_powers_of_4(rows, devices)
-            assert padded >= rows
-            assert padded % devices == 0
             assert padded // devices in (1, 4, 16, 64, 256)
+            assert rows <= padded == padded // devices * devices
             assert padded // devices == 1 or padded // 4 < rows
-    assert batch_sizes.rows_in_powers_of_4(9, 2) == 2 * 16
-
-
-def test_a_batch_shrinks_by_quarters_down_to_4_rows():
-    for devices in (1, 2, 3):
         sizes = [64 * devices]
         while sizes[-1]:
             sizes.append(batch_sizes.fewer_rows(sizes[-1], devices))

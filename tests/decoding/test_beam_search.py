@@ -34,18 +34,6 @@ from transformer.data.tokenizer import END
 from transformer.decoding import beam_search, sampling
 
 
-@pytest.mark.parametrize(("kind", "alpha"), [*PENALTIES, ("power", 0.0), ("power", 0.7)])
-def test_length_penalties_are_the_formulas(kind, alpha):
-    """For numbers and for arrays."""
-    assert set(beam_search.PENALTIES) == set(PENALTY)
-    lengths = range(1, 40)
-    expected = [PENALTY[kind](length, alpha) for length in lengths]
-    found = [beam_search.length_penalty(length, kind, alpha) for length in lengths]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    of_array = beam_search.length_penalty(jnp.array(lengths), kind, alpha)
-    np.testing.assert_allclose(of_array, expected, rtol=1e-6)
-
-
 @functools.partial(tiny.jit, static_argnames=("length", "width", "options"))
 def _search_tables(tables, bounds, alpha, *, length, width, options):
     found = table_model.search(
@@ -159,7 +147,7 @@ BOUNDS = {
 @pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
 @pytest.mark.parametrize(
     ("width", "n", "stopping"),
-    [(2, 1, "best"), (2, 1, "full"), (3, 1, "ahead"), (3, 2, "full"), (3, 2, "best")],
+    [(2, 1, "best"), (3, 1, "ahead"), (3, 2, "full")],
 )
 def test_narrow_beam_is_the_plain_search(width, n, stopping, kind, alpha, least, prefixes):
     """Covers which beams live on, when a sentence is done, and that it then does not change."""
@@ -180,7 +168,7 @@ def test_narrow_beam_is_the_plain_search(width, n, stopping, kind, alpha, least,
 
 
 def test_hypotheses_come_best_first_and_end_within_the_limit():
-    """An improbable end symbol is forced at the limit."""
+    """An improbable end symbol is forced at the limit. With width 1 the search is greedy."""
     limits = [7, 0, 3, 1]
     never = tables(range(4), end=-20.0)
     tokens, scores = search_tables(never, bounds(limits, 8), 0.6, length=8, width=4)
@@ -189,18 +177,10 @@ def test_hypotheses_come_best_first_and_end_within_the_limit():
         found = hypotheses(tokens[b], scores[b])
         assert len(found) == min(4, (V - 1) ** limit)
         assert {len(ids) for ids, _ in found} == {limit + 1}
-    likeliest = oracles.greedy(table_step, never, table_cache(4), jnp.array(limits), 8)
-    assert [row.index(END) for row in likeliest.tolist()] == limits
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
-def test_width_one_is_greedy_on_tables(alpha):
     every_table, limits = tables(range(32)), [3, 12] * 16
-    tokens, _ = search_tables(every_table, bounds(limits, 13), alpha, length=13, width=1)
-    expected = tiny.jit(functools.partial(oracles.greedy, table_step, length=13))(
-        every_table, table_cache(32), jnp.array(limits)
-    )
-    np.testing.assert_array_equal(tokens[:, 0], expected)
+    tokens, _ = search_tables(every_table, bounds(limits, 13), 0.6, length=13, width=1)
+    greedy = oracles.greedy(table_step, every_table, table_cache(32), jnp.array(limits), 13)
+    np.testing.assert_array_equal(tokens[:, 0], greedy)
 
 
 @pytest.mark.parametrize("n", [1, 3])

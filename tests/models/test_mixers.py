@@ -56,7 +56,7 @@ def test_layers_repeat_the_pattern():
         ("window(size=f(x), share=0.5)", "must be mixers with their fields"),
         ("window(size=3", "must be mixers with their fields"),
         ("a b", "must be mixers with their fields"),
-        ("atention", "must name one of attention, .* found 'atention'; did you mean attention?"),
+        ("atention", "must be one of 'attention', .* found 'atention'; did you mean attention?"),
         ("window", r"is written window\(size=INT, share=FLOAT\), found window\(\)"),
         ("window(size=3)", r"is written window\(size=INT, share=FLOAT\), found window\(size=3\)"),
         ("window(size=3.0, share=0.5)", r"found window\(size=3.0, share=0.5\)"),

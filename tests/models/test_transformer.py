@@ -11,42 +11,13 @@ from conformance import decoding, tiny_models
 from flax.traverse_util import flatten_dict, unflatten_dict
 from helpers import tiny
 from helpers.cases import slow_but
-from helpers.tiny import PRE, logits
+from helpers.tiny import logits
 
 from configs import _layers
 from transformer.models import cache as models_cache
 from transformer.models import fields, layer_options
 from transformer.models.layers import Layer
 from transformer.models.transformer import Transformer
-
-
-@functools.partial(tiny.jit, static_argnums=0)
-def sow(model, parameters, inputs):
-    """The logits and the weights that attention sows."""
-    return model.apply({"params": parameters}, **inputs, train=False, mutable=["intermediates"])
-
-
-def source_of(inputs):
-    return [inputs[name] for name in ("source", "source_positions", "source_segments")]
-
-
-# What may depend on what
-
-
-@pytest.mark.slow
-def test_padding_and_masked_queries_leave_gradients_finite():
-    model = tiny.model()
-    batch = tiny.unpacked(tiny.pairs(), 9, 10)
-    empty = {name: np.concatenate([x, 0 * x[:1]]) for name, x in batch["inputs"].items()}
-    parameters = tiny.parameters(model, empty)
-
-    @tiny.jit
-    @jax.grad
-    def gradient(parameters):
-        return (model.apply({"params": parameters}, **empty, train=False) ** 2).sum()
-
-    assert all(np.isfinite(g).all() for g in jax.tree.leaves(gradient(parameters)))
-
 
 # Decoding
 
@@ -196,74 +167,7 @@ def test_wrong_sizes_name_the_key(changes, key):
         tiny.shapes(tiny.model(**changes), inputs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, PRE])
-def test_bfloat16_keeps_parameters_softmax_and_logits_float32(changes):
-    batch = tiny.unpacked(tiny.pairs())
-    inputs, real = batch["inputs"], batch["weights"] > 0
-    low, high = tiny.model(dtype="bfloat16", **changes), tiny.model(**changes)
-    assert {leaf.dtype for leaf in jax.tree.leaves(tiny.shapes(low, inputs))} == {
-        jnp.dtype("float32")
-    }
-    parameters = tiny.parameters(low, inputs)
-
-    got, sown = sow(low, parameters, inputs)
-    assert got.dtype == jnp.float32
-    assert {leaf.dtype for leaf in jax.tree.leaves(sown)} == {jnp.dtype("float32")}
-    for weights in jax.tree.leaves(sown):
-        sums = np.asarray(weights.sum(axis=-1))
-        np.testing.assert_allclose(sums[sums > 0.5], 1, atol=1e-6)
-
-    exact = logits(high, parameters, inputs)[real]
-    difference = np.abs(np.asarray(got)[real] - exact)
-    # Eight bits of mantissa through four layers: not float32, and right to a few percent.
-    assert 1e-4 < np.sqrt((difference**2).mean()) / exact.std() < 0.03
-
-    encode = functools.partial(low.apply, train=False, method="encode")
-    memory = jax.eval_shape(encode, {"params": parameters}, *source_of(inputs))
-    assert memory.dtype == jnp.bfloat16
-
-
 # Sizes and first values
-
-
-def closed_formula(
-    *,
-    source_vocab_size,
-    target_vocab_size,
-    d_model,
-    d_ff,
-    num_heads,
-    num_layers,
-    key_size,
-    value_size,
-    final_norm,
-    positions,
-    max_positions,
-    tied_embeddings,
-    attention_bias,
-    max_distance,
-    norm_kind,
-    gated,
-    **_,
-):
-    """How many parameters there are, from the paper's figure 1."""
-    D, F, H, L = d_model, d_ff, num_heads, num_layers
-    K, C = key_size or D // H, value_size or D // H
-    attention = 2 * D * H * K + D * H * C + H * C * D
-    if attention_bias:
-        attention += 2 * H * K + H * C + D
-    network = (1 + gated) * (D * F + F) + F * D + D
-    norm = {"layer": 2 * D, "rms": D, "none": 0}[norm_kind]
-    encoder_layer = attention + network + 2 * norm
-    decoder_layer = 2 * attention + network + 3 * norm
-    total = L * (encoder_layer + decoder_layer) + final_norm * 2 * norm
-    total += target_vocab_size * D
-    total += source_vocab_size * D * (tied_embeddings != "all")
-    total += target_vocab_size * D * (tied_embeddings == "none")
-    total += 2 * L * (2 * max_distance + 1) * H * (K + C) * (positions == "shaw")
-    total += 2 * L * 32 * H * (positions == "t5")
-    return total + 2 * max_positions * D * (positions == "learned")
 
 
 BASE = tiny.ARGUMENTS | {
@@ -279,40 +183,11 @@ BASE = tiny.ARGUMENTS | {
 BIG = BASE | {"d_model": 1024, "d_ff": 4096, "num_heads": 16}
 
 
-def count(arguments):
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    shapes = tiny.shapes(fields.make(Transformer, **arguments), inputs)
-    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
-
-
 @pytest.mark.parametrize(("arguments", "expected"), [(BASE, 63_045_632), (BIG, 214_171_648)])
 def test_parameter_counts_of_the_paper(arguments, expected):
-    assert count(arguments) == closed_formula(**arguments) == expected
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"key_size": 16},
-        {"value_size": 32},
-        {"attention_bias": True},
-        {"key_size": 3, "value_size": 5, "num_heads": 7, "attention_bias": True},
-        {"final_norm": True},
-        {"positions": "learned", "max_positions": 50},
-        {"positions": "shaw", "max_distance": 16},
-        {"positions": "rotary", "norm_kind": "rms", "final_norm": True},
-        {"positions": "t5", "max_distance": 128, "gated": True},
-        {"positions": "alibi"},
-        {"positions": "none", "norm_kind": "none", "final_norm": True, "residual": False},
-        {"tied_embeddings": "target", "source_vocab_size": 30_000},
-        {"tied_embeddings": "none", "source_vocab_size": 30_000},
-        {"norm": "pre", "activation": "gelu", "positions": "concatenated"},
-    ],
-    ids=str,
-)
-def test_parameter_counts_of_variants(changes):
-    arguments = BASE | {"num_layers": 2} | changes
-    assert count(arguments) == closed_formula(**arguments)
+    model = fields.make(Transformer, **arguments)
+    shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == expected
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class CheckpointStore:
         """
         if processes.is_first():
             delete(self.place(step))
-        processes.wait_for_all()  # no process begins while the older one exists
+        processes.all_gather(None)  # no process begins while the older one exists
         saves = {name: ocp.args.StandardSave(tree) for name, tree in items.items()}
         self._orbax.save(self.place(step), args=ocp.args.Composite(**saves))
 

@@ -25,12 +25,13 @@ Tree = dict
 NEVER = (PAD, START)  # no output has them, though a model trained elsewhere may find them likely
 
 
-@functools.partial(jax.jit, static_argnames="dtype")
-def cast_params(params: Tree, *, dtype: str) -> Tree:
-    """Casts all params to the activations' type, but vectors (LayerNorm, biases).
+@functools.partial(jax.jit, static_argnames="model")
+def cast_params(params: Tree, model: nn.Module) -> Tree:
+    """Casts all params to the type of a model's activations, but vectors (LayerNorm, biases).
 
     Called once for a text, so that no step of decoding casts them again.
     """
+    dtype = getattr(model, "dtype", "float32")
     return jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, params)
 
 

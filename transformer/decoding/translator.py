@@ -23,8 +23,6 @@ from transformer.models import fields
 
 Tree = dict
 
-METHODS = ("encode", "prepare", "step")  # of the model
-
 
 class Request(NamedTuple):
     """A line to translate, and the text that its translation must begin with."""
@@ -56,7 +54,7 @@ class Translator:
                 f"config.decode.num_hypotheses={decode['num_hypotheses']} must be at most "
                 f"config.decode.{limit}={decode[limit]}"
             )
-        fields.check_methods(model, METHODS)
+        fields.check_methods(model)
         # The end symbol of the longest output is predicted from this many positions. A source of
         # max_length ids has an output of at most max_length - 1 + extra_length.
         longest = max(decode["max_length"] + decode["extra_length"], decode["min_length"] + 1)
@@ -67,12 +65,9 @@ class Translator:
                 "config.decode.max_length + config.decode.extra_length, or "
                 f"config.decode.min_length + 1, need {longest}"
             )
-        self.vocabulary = vocabulary
+        self.model, self.vocabulary = model, vocabulary
         self.batch_decoder = BatchDecoder(model, **decode)
         self.decode = self.batch_decoder.decode
-        self.cast = functools.partial(
-            compiled.cast_params, dtype=getattr(model, "dtype", "float32")
-        )
 
     def translate(
         self,
@@ -109,7 +104,7 @@ class Translator:
         `read_ahead` suits requests that need not be waited for, as from a file: the next chunk is
         searched while the answers of the one before are used.
         """
-        params = self.cast(params)
+        params = compiled.cast_params(params, self.model)
         numbered = zip(itertools.count() if numbers is None else numbers, requests, strict=False)
         chunks = batch_sizes.chunks(numbered, self.decode.chunk_lines)
         search = functools.partial(self._search, params, advance)
@@ -119,7 +114,7 @@ class Translator:
     def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
         """Runs a search's last step in the largest shape that sources of these lengths need."""
         lengths = np.minimum(lengths, self.decode.max_length).tolist()
-        self.batch_decoder.rehearse(self.cast(params), lengths)
+        self.batch_decoder.rehearse(compiled.cast_params(params, self.model), lengths)
 
     def _search(
         self,

@@ -7,8 +7,7 @@ barriers, sharing work, signals).
 *Collective* calls must be made by all processes in the same order, or the processes that make them
 wait forever for the others:
 
-* in processes.py: `connect`, `first_process_first`, `gather_shares`, `all_gather`,
-  `wait_for_all`;
+* in processes.py: `connect`, `first_process_first`, `gather_shares`, `all_gather`;
 * in parallel_step.py: the step that `compile_step` returns, and the function of `make_any_process`;
 * in layout.py: `gather_params`.
 

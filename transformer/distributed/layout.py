@@ -148,14 +148,13 @@ def place(tree: Tree, shardings: Tree) -> Tree:
     return jax.tree.map(place_array, tree, shardings)
 
 
-def to_restore(shapes: Tree, layout: Layout | None = None) -> Tree:
+def to_restore(shapes: Tree, layout: Layout) -> Tree:
     """Returns the shapes, dtypes and shardings with which a checkpoint's arrays are restored.
 
-    They are global arrays, sharded as in training; without a layout, replicated on all devices.
+    They are global arrays, sharded as in training: under pmap, replicated on all devices.
     """
-    if layout is None or layout.strategy == "pmap":
-        replicated = layout.replicated if layout else _replicated_on(jax.devices())
-        shardings = jax.tree.map(lambda _: replicated, shapes)
+    if layout.strategy == "pmap":
+        shardings = jax.tree.map(lambda _: layout.replicated, shapes)
     else:
         shardings = state_shardings(shapes, layout)
     abstract = lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)

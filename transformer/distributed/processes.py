@@ -115,11 +115,6 @@ def all_gather(value: object) -> list:
     return gather_shares([value], jax.process_count())
 
 
-def wait_for_all() -> None:
-    """Blocks until all processes have called it, within a minute of each other. Collective."""
-    all_gather(None)
-
-
 @contextlib.contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
     """Catches signals that ask to stop; yields a function that returns whether one was received.

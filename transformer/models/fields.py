@@ -14,6 +14,7 @@ from transformer import registry
 from transformer.errors import UserError, check_value
 
 FLAX = {"parent", "name"}  # fields that every flax module has
+METHODS = ("encode", "prepare", "step")  # of a model that is decoded
 
 
 def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
@@ -23,9 +24,7 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
     UserError if the name is not in the table or the model of another task, or if `fields` are not
     exactly the model's other fields.
     """
-    if architecture not in registry.MODELS:
-        known = ", ".join(registry.MODELS)
-        raise UserError(f"config.architecture must be one of {known}, found {architecture!r}")
+    check_value("architecture", architecture, tuple(registry.MODELS))
     model = registry.load(registry.MODELS[architecture])
     known = names(model)
     if lacking := sizes.keys() - known:
@@ -79,12 +78,12 @@ def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
         check_value(f"model.{name}", getattr(model, name), rule)
 
 
-def check_methods(model: nn.Module, names: tuple[str, ...], otherwise: str = "") -> None:
+def check_methods(model: nn.Module, otherwise: str = "") -> None:
     """Raises UserError for a model that lacks one of the methods that decoding calls.
 
     `otherwise` ends the message: what the user can choose instead.
     """
-    if lacking := [name for name in names if not hasattr(model, name)]:
+    if lacking := [name for name in METHODS if not hasattr(model, name)]:
         raise UserError(
             f"{type(model).__name__} cannot be decoded without the methods {', '.join(lacking)}, "
             f"of which models/__init__.py says what they do{otherwise}"

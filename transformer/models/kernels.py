@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 
 from transformer import registry
-from transformer.errors import UserError
+from transformer.errors import check_value
 
 Array = jax.Array
 Tree = Any
@@ -63,9 +63,7 @@ _name = jax.make_user_context("plain")
 
 def use(name: str) -> None:
     """Chooses the kernels of all that this process traces from now on; UserError for no name."""
-    if name not in registry.KERNELS:
-        known = ", ".join(registry.KERNELS)
-        raise UserError(f"config.kernels must be one of {known}, found {name!r}")
+    check_value("kernels", name, tuple(registry.KERNELS))
     _name.set_global(name)
 
 

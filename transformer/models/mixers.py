@@ -36,7 +36,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer import registry
-from transformer.errors import UserError, did_you_mean
+from transformer.errors import UserError, check_value
 from transformer.models import cache, fields
 from transformer.models.attention import MultiHeadAttention, View
 from transformer.models.cache import Queries, Slots
@@ -110,10 +110,7 @@ def parse(pattern: str) -> list[tuple[type[nn.Module], dict[str, Any]]]:
 
 def _mixer(name: str, arguments: dict[str, Any]) -> type[nn.Module]:
     """Returns the class of a mixer's name; UserError if it has not the fields `arguments`."""
-    if name not in registry.MIXERS:
-        known = ", ".join(registry.MIXERS)
-        hint = did_you_mean(name, registry.MIXERS)
-        raise UserError(f"config.model.mixer must name one of {known}, found {name!r}{hint}")
+    check_value("model.mixer", name, tuple(registry.MIXERS))
     mixer = registry.load(registry.MIXERS[name])
     types = {f.name: f.type for f in dataclasses.fields(mixer) if f.name not in GIVEN}
     if {key: type(value) for key, value in arguments.items()} != types:

@@ -91,11 +91,11 @@ def over_long(number: int, source: list[int], target: list[int], options: Config
     longest = options.max_length, options.max_length + options.extra_length
     if len(source) <= longest[0] and len(target) <= longest[1]:
         return False
-    message = (
+    logging.warning(
         "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow %d and %d: "
-        "skipped"
+        "skipped",
+        *(number, len(source), len(target), *longest),
     )
-    logging.warning(message, number, len(source), len(target), *longest)
     return True
 
 

@@ -95,9 +95,10 @@ def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> SavedMod
     if "dtype" in config.model and "dtype" in options.model:
         config.model.dtype = options.model.dtype
     model = task_module.model(config, task_module.sizes(config, folder))
+    shapes = abstract_params(model, task_module.example(config, 1))
     params, steps = weights.load(
         folder,
-        layout.to_restore(abstract_params(model, task_module.example(config, 1))),
+        layout.to_restore(shapes, layout.make_layout("pmap")),
         task_module.identity(config),
         weights=options.evaluate.weights,
         average_last=options.evaluate.average_last,

@@ -31,7 +31,6 @@ Array = jax.Array
 Tree = dict
 
 SAMPLING = ("max_tokens", "seed", "temperature", "top_k", "top_p")  # arguments of `sample`
-METHODS = ("encode", "prepare", "step")  # of the model
 BLOCK = 16  # tokens sampled on the device before they are copied to the host
 
 
@@ -78,15 +77,10 @@ def sample(
             return
 
 
-def cast(params: Tree, model: nn.Module) -> Tree:
-    """Returns the params in the model's dtype: cast once, not for every block of tokens."""
-    return compiled.cast_params(params, dtype=getattr(model, "dtype", "float32"))
-
-
 def unprompted(params: Tree, count: int, *, vocabulary: Pieces, **options: Any) -> list[str]:
     """Returns `count` texts without a prompt; `options` are those of `sample`."""
     keys = [(0, number) for number in range(count)]
-    params = cast(params, options["model"])
+    params = compiled.cast_params(params, options["model"])
     *_, ids = sample(params, [[]] * count, keys, vocabulary=vocabulary, **options)
     return [text(vocabulary, row) for row in ids]
 
@@ -110,7 +104,7 @@ def blocks(
     `seed`, the row's pair of `random_keys` and its position, not on other rows. `options` are
     temperature, top_k and top_p. `block` 1 yields the tokens one by one.
     """
-    fields.check_methods(model, METHODS)
+    fields.check_methods(model)
     count, devices = len(prompts), layout.num_devices(params)
     # Padded to a multiple of the devices; the rows added here are never yielded.
     num_rows = -(-count // devices) * devices

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ml_collections import ConfigDict
 
 from transformer.data.tokenizer import Pieces
-from transformer.decoding import batch_sizes
+from transformer.decoding import batch_sizes, compiled
 from transformer.errors import quantity
 from transformer.families.language_model import continuations
 from transformer.modes import lines
@@ -84,7 +84,7 @@ def sampler(
     """Returns `continuations.sample` of a run, with the options of `config.generate`."""
     return functools.partial(
         continuations.sample,
-        continuations.cast(run.params, run.model),
+        compiled.cast_params(run.params, run.model),
         model=run.model,
         vocabulary=vocabulary,
         context=config.data.context_length,

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from transformer.data.batches import Batches
 from transformer.errors import UserError, quantity
-from transformer.families.language_model import continuations, language_evaluator, streams
+from transformer.families.language_model import language_evaluator, streams
 from transformer.models import fields
 from transformer.tasks import losses, saved_model, splits, vocabularies
 from transformer.tasks.task import Task, abstract_params, build_model, make_task
@@ -43,8 +43,7 @@ def check(config: ConfigDict) -> None:
     saved_model.check_all_positions(config, checked, data.context_length, what)
     abstract_params(checked, example(config, 1))
     if config.evaluate.samples:
-        otherwise = "; or set config.evaluate.samples=0"
-        fields.check_methods(checked, continuations.METHODS, otherwise)
+        fields.check_methods(checked, otherwise="; or set config.evaluate.samples=0")
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:

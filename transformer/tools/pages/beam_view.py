@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from transformer.data import tokenizer
 from transformer.data.tokenizer import Pieces
+from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Translator
 from transformer.tools.pages import beam_path
@@ -39,7 +40,8 @@ def searched(translator: Translator, params: Tree, text: str) -> Plot | None:
     decode = translator.decode
     if decode.method != "beam" or not text.strip() or len(ids) > decode.max_length:
         return None
-    steps = list(beam_path.beam_path(decoder, translator.cast(params), Part(tuple(ids))))
+    params = compiled.cast_params(params, translator.model)
+    steps = list(beam_path.beam_path(decoder, params, Part(tuple(ids))))
     return plot(final_fates(steps), translator.vocabulary.target)
 
 
