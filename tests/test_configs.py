@@ -11,8 +11,6 @@ from helpers.cases import slow_but
 from configs import _layers, translation, wmt_base
 from transformer import registry
 from transformer.data import tokenizer
-from transformer.decoding import beam_search, sampling
-from transformer.distributed import layout
 from transformer.models import fields, layer_options, positions, scores
 from transformer.models.transformer import Transformer
 from transformer.modes import prepare
@@ -80,10 +78,6 @@ def test_the_allowed_values_are_those_that_the_library_knows():
         "model.positions": positions.KINDS,
         "model.score": scores.SCORES,
         "model.activation": layer_options.ACTIVATIONS,
-        "parallel.strategy": layout.STRATEGIES,
-        "decode.length_penalty": beam_search.PENALTIES,
-        "decode.stopping": beam_search.STOPPING,
-        "decode.utility": sampling.UTILITIES,
         "vocabulary.normalisation": tokenizer.NORMALISATIONS,
     }
     for key, names in known.items():

@@ -120,18 +120,6 @@ def test_an_output_is_at_most_its_source_and_extra_length_long(extra_length):
     assert lengths == [1 + extra_length, 4 + extra_length, 9 + extra_length]
 
 
-def test_padded_rows_end_at_once_and_give_no_result():
-    """3 parts are padded to 4 rows."""
-    find, params = endless(3)
-    asked = parts(9, 4, 1)
-    found = find._search_batch(params, asked)
-    assert [len(ids) for [(ids, _)] in found] == [12, 7, 4]
-    for part, result in zip(asked, found, strict=True):
-        [[(ids, score)]] = find(params, [part])
-        assert ids == result[0][0]
-        assert score == pytest.approx(result[0][1], rel=1e-5)
-
-
 @pytest.mark.parametrize("method", ["beam", "sample"])
 def test_no_translation_is_shorter_than_min_length(method, untrained):
     model, params = untrained

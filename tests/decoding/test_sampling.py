@@ -214,7 +214,7 @@ def mean(name, hypothesis, samples):
     return sum(score(hypothesis, [other]).score for other in samples) / len(samples)
 
 
-@pytest.mark.parametrize("name", sampling.UTILITIES)
+@pytest.mark.parametrize("name", ["chrf", "bleu"])
 def test_the_mean_utility_over_all_samples(name):
     ranking = sampling.rank(SAMPLES, utility=name)
     assert [text for text, _ in ranking] == sorted(

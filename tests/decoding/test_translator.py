@@ -80,15 +80,6 @@ def test_blank_lines_and_none(untrained):
     assert found == [[Hypothesis("", 0.0)]] * len(blank)
 
 
-ODD = ["나는", "日本語 🏠", "\t a \t", "a\u00a0b", "\x00", "\ufeffa", "\ufffd", "</s> <pad>"]
-
-
-def test_any_text_gives_one_line(untrained):
-    found = list(build(untrained[0], beam_width=1).translate(untrained[1], ODD))
-    assert len(found) == len(ODD)
-    assert "\n" not in "".join(found)
-
-
 def test_a_generated_line_break_breaks_no_line(untrained):
     spelt = ("▁a", "<0x0A>", "▁b", "<0x0D>", "<0x0A>", "▁c")
     ids = list(map(PIECES.processor.piece_to_id, spelt))
@@ -314,7 +305,7 @@ def test_samples_are_seeded(untrained, drawn):
     assert len({tuple(line) for line in found_by(untrained, lines[-1:] * 5, **SAMPLE)}) == 5
 
 
-@pytest.mark.parametrize("utility", sampling.UTILITIES)
+@pytest.mark.parametrize("utility", ["chrf", "bleu"])
 def test_mbr_ranks_its_samples_by_utility(utility, untrained):
     lines = ["a b c h h d e", "e f g h a b c"]
     samples = found_by(untrained, lines, method="sample", num_hypotheses=9)

@@ -53,12 +53,6 @@ def assert_same_run(actual, expected):
             np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5, err_msg=str(path))
 
 
-def test_devices_hold_different_numbers_of_tokens():
-    shares = batch(0, 16)["weights"].reshape(8, -1).sum(axis=1)
-    assert len(set(shares.tolist())) >= 5
-    assert shares.min() == 0
-
-
 def assert_learns(run, **changes):
     """The loss falls, and every parameter moves by a thousand times the tolerance."""
     curve, after = run
@@ -71,11 +65,12 @@ def assert_learns(run, **changes):
     assert min(jax.tree.leaves(moved)) > 1e-2
 
 
-def test_one_device_learns(one_device):
+def test_one_device_learns(one_device, one_device_dropout):
+    """From batches that give devices different numbers of tokens, one of them none."""
+    shares = batch(0, 16)["weights"].reshape(8, -1).sum(axis=1)
+    assert len(set(shares.tolist())) >= 5
+    assert shares.min() == 0
     assert_learns(one_device)
-
-
-def test_one_device_with_dropout_learns(one_device_dropout):
     assert_learns(one_device_dropout, **DIVISIBLE, **DROPOUT)
 
 
@@ -86,7 +81,7 @@ def test_one_device_with_dropout_learns(one_device_dropout):
         *((("pmap", n), {}) for n in (1, 8)),
         *((where, {"accumulate": 4}) for where in (("pmap", 8), ("jit", 8), ("jit", 1))),
         # Empty rows change nothing.
-        *(((strategy, 8), {"num_rows": 24}) for strategy in layout.STRATEGIES),
+        *(((strategy, 8), {"num_rows": 24}) for strategy in ("pmap", "jit")),
         # What a mesh does not divide is replicated: a vocabulary of 13, 2 heads on 8 devices.
         (("jit", 8, (2, 2, 2)), {"accumulate": 2}),
         (("jit", 8, (1, 1, 8)), {}),

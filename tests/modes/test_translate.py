@@ -10,7 +10,6 @@ import sys
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from transformer.modes import translate
@@ -30,27 +29,6 @@ def translated(answered, reversal_run):
 
 def test_nothing_to_translate(translated):
     assert [translated(content) for content in (b"", b" \r\n   \n\n")] == ["", "\n\n\n"]
-
-
-@pytest.mark.slow
-def test_any_bytes_give_a_line_for_a_line(translated):
-    """Random NULs, half characters, a book in a line; the lines around are unaffected."""
-    random = np.random.default_rng(0)
-    odd = [
-        b"\x00",
-        b"a\x00b",
-        b"\xed\xa0\x80",
-        b"\xff\xfe",
-        "\ufeff나 🏠".encode(),
-        b"a\rb",
-        b"a" * 200_000,
-    ]
-    odd += [random.bytes(12).replace(b"\n", b"") for _ in range(6)]
-    out = translated(b"".join(b"a b c\n" + line + b"\n" for line in odd))
-    lines = out.removesuffix("\n").split("\n")
-    assert len(lines) == 2 * len(odd)
-    assert set(lines[::2]) == {"c b a"}
-    assert not any("\r" in line for line in lines)
 
 
 # Several translations, and columns

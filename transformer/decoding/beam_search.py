@@ -30,8 +30,6 @@ from transformer.models.cache import grow, lengthened, reorder
 Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
-PENALTIES = ("gnmt", "power", "none")
-STOPPING = ("best", "full", "ahead")  # `goes_on` has their rules
 BLOCK = 64  # approximate size of the blocks whose maxima `likeliest` compares
 # For indices known to be in bounds: jnp's default mode adds 17 operations of checks to each gather.
 take_along_axis = functools.partial(jnp.take_along_axis, mode="promise_in_bounds")
@@ -170,7 +168,7 @@ def select(
 ) -> DecodingState:
     """Returns the state after the next token: which candidates live on, and which are finished.
 
-    Needs alpha >= 0. `stopping` is one of STOPPING; the best `num_hypotheses` are returned.
+    Needs alpha >= 0. `stopping` is a rule of `goes_on`; the best `num_hypotheses` are returned.
     """
     log_probs_BE, parents_BE, tokens_BET, ends_BE = candidates
     t, W = state.t, state.scores_BW.shape[1]
@@ -290,7 +288,6 @@ def likeliest(
         logits_BWV = jnp.pad(logits_BWV, padding, constant_values=-jnp.inf)
     blocks_BWNY = logits_BWV.reshape(B, W, N, size)
     # Forbidden tokens are in the first block: only its maximum is computed without them.
-    assert forbidden_BF.shape[1] <= size or size == V
     forbidden_BF = forbidden_BF[:, :size]
     F = forbidden_BF.shape[1]
     forbidden_B1Y = jnp.pad(forbidden_BF, ((0, 0), (0, size - F)))[:, None]

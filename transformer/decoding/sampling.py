@@ -24,8 +24,6 @@ from transformer.decoding.beam_search import (
 
 Array = jax.Array
 
-UTILITIES = ("chrf", "bleu")
-
 
 def extend(
     step: Step,

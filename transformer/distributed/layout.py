@@ -27,7 +27,6 @@ from transformer.errors import UserError
 
 Tree = Any
 
-STRATEGIES = ("pmap", "jit")
 # data: the state is replicated. fsdp: the state is sharded, and params are gathered for use (fully
 # sharded data parallelism; ZeRO, Rajbhandari et al. 2020). tensor: the state is sharded, and each
 # device multiplies its shard (tensor parallelism, Shoeybi et al. 2019).

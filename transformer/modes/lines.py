@@ -80,12 +80,9 @@ def count(file: BinaryIO) -> int | None:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return None
     # Counts from where the file stands, then returns there: some lines may have been read already.
-    start, lines, last = file.tell(), 0, b"\n"
-    while block := file.read(1 << 20):
-        lines += block.count(b"\n")
-        last = block[-1:]
+    start, lines = file.tell(), sum(1 for _ in file)
     file.seek(start)
-    return lines + (last != b"\n")  # the last line may lack its newline
+    return lines
 
 
 def encodable(text: str) -> str:
