@@ -83,10 +83,9 @@ def test_workers_compile_each_shape_once(untrained, monkeypatch):
             t=room, tokens_BWT=tokens_BWT, scores_BW=np.zeros((B, 1)), active_B=active_B
         )
 
-    def resize(batch, rows, *, room):
+    def resize(search, rows, *, room):
         run("resize", room)
-        memory, _, bounds, rng_B = batch
-        return memory, beam_search.initial_state({}, len(rows), 1, room), bounds, rng_B
+        return search._replace(state=beam_search.initial_state({}, len(rows), 1, room))
 
     for stage in (start, advance, resize):
         monkeypatch.setattr(compiled, stage.__name__, stage)

@@ -77,7 +77,7 @@ def test_rows_are_gathered_and_their_room_grows():
     prefix_BM = jnp.arange(24).reshape(3, 8)
     bounds = Bounds(jnp.array([0, 1, 2]), jnp.array([6, 7, 8]), prefix_BM)
     rows = np.array([2, 0])
-    resized = compiled.resize((memory, state, bounds, rng_B), rows, room=8)
+    resized = compiled.resize(compiled.Search(memory, state, bounds, rng_B), rows, room=8)
     new_memory, new_state, new_bounds, new_rng_B = resized
     np.testing.assert_array_equal(new_memory["ids"], memory["ids"][rows])
     np.testing.assert_array_equal(new_state.tokens_BWT[..., :4], state.tokens_BWT[rows])

@@ -104,20 +104,6 @@ def test_attention_is_the_papers_formula(arrays):
     np.testing.assert_allclose(got, expected, atol=2e-5)
 
 
-def test_attend_leaves_masked_values_out(arrays):
-    _, _, mask = arrays
-    random = np.random.default_rng(2)
-    scores = random.standard_normal((2, H, 5, 7)).astype(np.float32)
-    values = random.standard_normal((2, H, 7, C)).astype(np.float32)
-    context, weights = attention.attend(scores, mask, values, keep)
-    assert (np.asarray(weights)[~np.broadcast_to(mask[:, None], weights.shape)] == 0).all()
-    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
-    lifted = np.where(mask[:, None], scores, scores + 1e6)
-    np.testing.assert_array_equal(attention.attend(lifted, mask, values, keep)[0], context)
-    expected = np.einsum("bhts,bhsc->bthc", np.asarray(weights, np.float64), values)
-    np.testing.assert_allclose(context, expected, atol=1e-6)
-
-
 def test_a_query_with_nothing_to_attend_to_gets_zeros_and_no_gradient(arrays):
     _, _, mask = arrays
     mask = mask.copy()

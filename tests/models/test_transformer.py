@@ -214,26 +214,14 @@ def test_flops_of_base_in_numbers():
 
 def test_embeddings_begin_normal():
     """Every matrix N(0, 1/d_model): the embedded input has variance 1."""
-    model = tiny.model(
-        d_model=64,
-        num_layers=1,
-        source_vocab_size=300,
-        target_vocab_size=301,
-        max_positions=302,
-        positions="learned",
-        tied_embeddings="none",
-    )
+    sizes = {"source_vocab_size": 300, "target_vocab_size": 301, "max_positions": 302}
+    apart = {"positions": "learned", "tied_embeddings": "none"}
+    model = tiny.model(d_model=64, num_layers=1, **sizes, **apart)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     init = tiny.jit(lambda rng: model.init(rng, **inputs, train=False)["params"])
     params = init(jax.random.key(0))
     matrices = {name: p["embedding"] for name, p in params.items() if "embedding" in p}
-    assert {name: len(m) for name, m in matrices.items()} == {
-        "source_embedding": 300,
-        "target_embedding": 301,
-        "output_embedding": 301,
-        "source_positions": 302,
-        "target_positions": 302,
-    }
+    assert sorted(map(len, matrices.values())) == [300, 301, 301, 302, 302]
     for matrix in matrices.values():
         assert float(matrix.std()) == pytest.approx(64**-0.5, rel=0.03)
         assert abs(float(matrix.mean())) < 0.004

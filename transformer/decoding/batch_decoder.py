@@ -150,16 +150,15 @@ class BatchDecoder:
         batch = [part for _, part in max(self._divide(parts, 1, devices), key=size)]
         with self._fits(batch):
             search = self.begin(params, batch)
-            rows, most_room = np.arange(len(search[1].tokens_BWT)), search[2].prefix_BM.shape[1]
+            rows, most_room = np.arange(len(search.rng_B)), search.bounds.prefix_BM.shape[1]
             for room in (most_room // 2, most_room):  # growing takes the memory of both
-                room = max(room, search[1].tokens_BWT.shape[-1])
+                room = max(room, search.state.tokens_BWT.shape[-1])
                 search = layout.shard_rows(compiled.resize(search, rows, room=room), params)
-            memory, state, bounds, rng_B = search
             # Only the last step: t = most_room - 1 attends to the whole KV cache.
-            state = state._replace(t=state.t + most_room - 1)
+            state = search.state._replace(t=search.state.t + most_room - 1)
             until_active = batch_sizes.fewer_rows(len(rows), devices)
-            state = self._advance(params, memory, state, bounds, rng_B, until_active=until_active)
-            jax.block_until_ready(state)
+            search = search._replace(state=state)
+            jax.block_until_ready(self._advance(params, *search, until_active=until_active))
 
     def _fits(self, batch: list[Part]) -> contextlib.AbstractContextManager[None]:
         """Context manager: turns out-of-memory inside into a UserError that names the batch."""
@@ -167,11 +166,11 @@ class BatchDecoder:
         size = f"{len(batch)} sentences of {longest} pieces, {self._num_beams} beams each,"
         return fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens")
 
-    def begin(self, params: Tree, batch: list[Part]) -> tuple:
+    def begin(self, params: Tree, batch: list[Part]) -> compiled.Search:
         """Encodes a batch, and returns the search before its first token.
 
-        A search is (memory, state, bounds, rng_B). Rows are padded to a power of 4 on each device.
-        The first room is the smallest that `batch_sizes.next_room` gives for so many rows.
+        Rows are padded to a power of 4 on each device. The first room is the smallest that
+        `batch_sizes.next_room` gives for so many rows.
         """
         devices = layout.num_devices(params)
         num_rows = batch_sizes.rows_in_powers_of_4(len(batch), devices)
@@ -189,7 +188,7 @@ class BatchDecoder:
             source_length=batch_sizes.next_power_of_two(longest, batch_sizes.SHORTEST_MEMORY),
             room=room,
         )
-        return memory, state, bounds, rng_B
+        return compiled.Search(memory, state, bounds, rng_B)
 
     def _bounds(self, batch: list[Part], rows: int) -> Bounds:
         """Returns the bounds of a batch padded to `rows`.
@@ -218,16 +217,13 @@ class BatchDecoder:
         """Searches a batch in stages of fewer rows or more room (the module's docstring)."""
         devices = layout.num_devices(params)
         search = self.begin(params, batch)
-        most_room = search[2].prefix_BM.shape[1]
+        most_room = search.bounds.prefix_BM.shape[1]
         # rows[i] is the row of the whole batch that is now row i of the search.
-        rows = np.arange(len(search[1].tokens_BWT))
+        rows = np.arange(len(search.rng_B))
         hypotheses = [[]] * len(rows)
         while True:
-            memory, state, bounds, rng_B = search
             until_active = batch_sizes.fewer_rows(len(rows), devices)
-            state = self.workers.call(
-                self._advance, params, memory, state, bounds, rng_B, until_active=until_active
-            )
+            state = self.workers.call(self._advance, params, *search, until_active=until_active)
             # Blocks until the stage is computed; other workers compute theirs meanwhile.
             active = np.asarray(state.active_B)
             tokens_BWT = np.asarray(state.tokens_BWT)[:, : self._num_returned]
@@ -248,7 +244,7 @@ class BatchDecoder:
             # Room is a power of two: enough for position t, the one to be written next.
             room = min(most_room, batch_sizes.next_room(int(state.t) + 1, size // devices))
             room = max(room, state.tokens_BWT.shape[-1])
-            search = memory, state, bounds, rng_B
+            search = search._replace(state=state)
             search = self.workers.call(compiled.resize, search, remaining, room=room)
             search = layout.shard_rows(search, params)
             # Rows 8 9 5 of the whole batch and remaining 2 0 leave rows 5 8.

@@ -9,7 +9,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -23,6 +23,15 @@ from transformer.decoding.beam_search import Bounds
 
 Tree = dict
 NEVER = (PAD, START)  # no output has them, though a model trained elsewhere may find them likely
+
+
+class Search(NamedTuple):
+    """A search of a batch in progress."""
+
+    memory: Tree
+    state: beam_search.DecodingState
+    bounds: Bounds
+    rng_B: jax.Array  # of sampling
 
 
 @functools.partial(jax.jit, static_argnames="model")
@@ -99,16 +108,16 @@ def advance(
 
 
 @functools.partial(jax.jit, static_argnames="room")
-def resize(batch: tuple, rows: jax.Array, *, room: int) -> tuple:
-    """Gathers `rows` of (memory, state, bounds, rng_B) and grows their room for tokens.
+def resize(search: Search, rows: jax.Array, *, room: int) -> Search:
+    """Gathers `rows` of a search and grows their room for tokens.
 
-    If `rows` has as many rows as the batch, it must be all of them in order: none is gathered.
+    If `rows` has as many rows as the search, it must be all of them in order: none is gathered.
     """
-    if len(rows) < len(batch[1].active_B):
+    if len(rows) < len(search.state.active_B):
         # Scalars, such as the state's t, are common to all rows.
-        batch = jax.tree.map(lambda x: x[rows] if x.ndim else x, batch)
-    memory, state, bounds, rng_B = batch
-    return memory, state.grow(room // state.tokens_BWT.shape[-1]), bounds, rng_B
+        search = jax.tree.map(lambda x: x[rows] if x.ndim else x, search)
+    times = room // search.state.tokens_BWT.shape[-1]
+    return search._replace(state=search.state.grow(times))
 
 
 class Workers:

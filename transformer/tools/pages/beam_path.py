@@ -46,7 +46,7 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
     """
     search = decoder.begin(params, [part])
     # All rows are kept: row 0 is the sentence, the others are padding.
-    every_row, most_room = np.arange(len(search[1].active_B)), search[2].prefix_BM.shape[1]
+    every_row, most_room = np.arange(len(search.rng_B)), search.bounds.prefix_BM.shape[1]
     search = compiled.resize(search, every_row, room=most_room)
     memory, state, bounds, _ = layout.shard_rows(search, params)
     options = dict(decoder.options)
