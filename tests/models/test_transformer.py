@@ -182,11 +182,15 @@ BASE = tiny.ARGUMENTS | {
 BIG = BASE | {"d_model": 1024, "d_ff": 4096, "num_heads": 16}
 
 
-@pytest.mark.parametrize(("arguments", "expected"), [(BASE, 63_045_632), (BIG, 214_171_648)])
-def test_parameter_counts_of_the_paper(arguments, expected):
+@pytest.mark.parametrize(
+    ("arguments", "expected", "gigaflops"), [(BASE, 63_045_632, 394.2), (BIG, 214_171_648, 1329.6)]
+)
+def test_parameters_and_flops_of_the_paper(arguments, expected, gigaflops):
+    """FLOPs of 16 pairs of 64 and 64 positions, by the formula in docs/performance.md."""
     model = fields.make(Transformer, **arguments)
     shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == expected
+    assert model.flops(16, 64) / 1e9 == pytest.approx(gigaflops, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -205,11 +209,6 @@ def test_flops_are_three_times_the_products_of_the_forward_pass(changes):
     inputs = tiny.unpacked(tiny.pairs(), 7, 7)["inputs"]
     forward = tiny.forward_flops(model, inputs)
     assert model.flops(rows=3, length=7) == 3 * forward > 0
-
-
-def test_flops_of_base_in_numbers():
-    """16 pairs of 64 and 64 positions, by the formula in docs/performance.md."""
-    assert fields.make(Transformer, **BASE).flops(16, 64) / 1e9 == pytest.approx(394.2, abs=0.1)
 
 
 def test_embeddings_begin_normal():
