@@ -12,6 +12,7 @@ from transformer.errors import UserError
 from transformer.tools.convert import marian_tokenizer
 
 IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+SHARED = "share_encoder_decoder_embeddings"
 SIZES = {"vocab_size": 320, "decoder_vocab_size": 304}  # padded
 PIECES = ["</s>", "<unk>", "a", "b", "<pad>"]
 
@@ -21,13 +22,6 @@ def test_the_special_pieces_come_first_and_the_start_is_a_copy_of_the_padding():
     assert order.old.tolist() == [4, 0, 1, 4, 2, 3]  # the docstring's example
     assert order.pieces == ["<pad>", "</s>", "<unk>", "<s>", "a", "b"]
     assert order.count == 5
-
-
-def test_our_own_order_stays():
-    ours = ["<pad>", "</s>", "<unk>", "<s>", "x", "y"]
-    order = marian_tokenizer.renumber(ours, pad=0, end=1, unknown=2, start=3)
-    assert order.old.tolist() == list(range(6))
-    assert order.pieces == ours
 
 
 def test_no_two_pieces_have_one_name():
@@ -50,7 +44,7 @@ def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
     pad, end = map(there[1].index, (tokenizer.PAD, tokenizer.END))
     assert there[0][pad] == tokenizer.PAD
     config = {"pad_token_id": pad, "eos_token_id": end, "decoder_start_token_id": pad}
-    orders, files = marian_tokenizer.read(tmp_path, config | SIZES, shared)
+    orders, files = marian_tokenizer.read(tmp_path, config | SIZES | {SHARED: shared})
     assert [order.pieces for order in orders] == [side.pieces(range(len(side))) for side in ours]
     assert [order.count for order in orders] == [320, 320 if shared else 304]
     read = corpora.vocabulary(files, "table")
@@ -113,7 +107,7 @@ def test_a_file_that_does_not_fit_is_named(tmp_path, name, content, words):
     marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=words):
-        marian_tokenizer.read(tmp_path, IDS | SIZES | {"eos_token_id": 0}, True)
+        marian_tokenizer.read(tmp_path, IDS | SIZES | {"eos_token_id": 0, SHARED: True})
 
 
 def test_two_vocabularies_are_two_tables(tmp_path):
@@ -121,10 +115,10 @@ def test_two_vocabularies_are_two_tables(tmp_path):
     ours = tokenizer.Vocabulary(corpora.learn("source"), corpora.learn("target", size=300))
     marian_tokenizer.write(tmp_path, ours, max_length=64)
     with pytest.raises(UserError, match="separate_vocabs is true, but share_encoder"):
-        marian_tokenizer.read(tmp_path, IDS | SIZES, True)
+        marian_tokenizer.read(tmp_path, IDS | SIZES | {SHARED: True})
     (tmp_path / "target_vocab.json").unlink()
     with pytest.raises(UserError, match=r"target_vocab.json is missing"):
-        marian_tokenizer.read(tmp_path, IDS | SIZES, False)
+        marian_tokenizer.read(tmp_path, IDS | SIZES | {SHARED: False})
 
 
 def test_the_names_of_special_ids_are_text_there_as_here(tmp_path):

@@ -71,12 +71,9 @@ def test_a_table_s_file_gives_the_table_back(table):
     assert piece_table.loads(piece_table.dumps(table.table), "t") == table.table
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{}", b'["a", "b"]', b'["a","b","c","d","e","e"]', b'["a","b","c","d",1]']
-)
-def test_a_damaged_table_is_named(content):
-    with pytest.raises(UserError, match=r"shared.pieces is not"):
-        piece_table.loads(content, "shared.pieces")
+def test_a_damaged_table_is_named():
+    with pytest.raises(UserError, match=r"shared.pieces is not a table"):
+        piece_table.loads(b"[", "shared.pieces")
 
 
 def test_a_table_is_taken_over_as_a_folder(tmp_path):

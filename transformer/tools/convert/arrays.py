@@ -62,13 +62,9 @@ def opened(folder: Path) -> Iterator[Arrays]:
             with safetensors.safe_open(file, framework="flax") as arrays:
                 # A slice knows its shape and its dtype without loading the array.
                 slices = {name: arrays.get_slice(name) for name in arrays.offset_keys()}
+                _check_kinds(file, {name: x.get_dtype() in KINDS for name, x in slices.items()})
                 shapes = {name: tuple(x.get_shape()) for name, x in slices.items()}
-
-                def load(name: str) -> np.ndarray:
-                    _check_kind(file, name, slices[name].get_dtype() in KINDS)
-                    return arrays.get_tensor(name)
-
-                yield Arrays(file, shapes, load)
+                yield Arrays(file, shapes, arrays.get_tensor)
         # Also raised while the caller reads: the `yield` is inside.
         except safetensors.SafetensorError as error:
             raise UserError(f"{file} is damaged, or no safetensors file: {error}") from error
@@ -91,25 +87,20 @@ def opened(folder: Path) -> Iterator[Arrays]:
     except Exception as error:  # PyTorch and zip raise many kinds of errors for a damaged file
         reason = [*str(error).splitlines(), type(error).__name__][0]
         raise UserError(f"{file} is damaged, or holds more than arrays: {reason}") from error
-    # The pickle may be any object: [(0, 0)], which is not a name and a tensor, is refused.
-    named = tensors.items() if isinstance(tensors, dict) else [(0, 0)]
-    if not all(isinstance(name, str) and isinstance(x, torch.Tensor) for name, x in named):
+    if not isinstance(tensors, dict):
         raise UserError(f"{file} must hold a dictionary of arrays")
-
-    def load_tensor(name: str) -> np.ndarray:
-        tensor = tensors[name]
-        # Sparse tensors, and those on other devices such as 'meta', have no plain buffer here.
-        is_dense = tensor.layout is torch.strided and tensor.device.type == "cpu"
-        _check_kind(file, name, tensor.is_floating_point() and is_dense)
-        # resolve_neg: NumPy cannot view a tensor that PyTorch negates lazily.
-        return tensor.detach().resolve_neg().float().numpy()
-
-    yield Arrays(file, {name: tuple(x.shape) for name, x in named}, load_tensor)
+    is_real = lambda x: isinstance(x, torch.Tensor) and x.is_floating_point()
+    _check_kinds(file, {name: is_real(x) for name, x in tensors.items()})
+    # A bfloat16 tensor has no NumPy array: each is converted to float32 first.
+    load = lambda name: tensors[name].detach().float().numpy()
+    yield Arrays(file, {name: tuple(x.shape) for name, x in tensors.items()}, load)
 
 
-def _check_kind(file: Path, name: str, is_right: bool) -> None:
-    if not is_right:
-        raise UserError(f"{file}: {name} is not a real floating-point array")
+def _check_kinds(file: Path, are_real: dict[str, bool]) -> None:
+    """Raises UserError for the first array that is not of real floating-point numbers."""
+    for name, is_real in are_real.items():
+        if not is_real:
+            raise UserError(f"{file}: {name} is not a real floating-point array")
 
 
 def write(file: Path, arrays: dict[str, np.ndarray]) -> None:
@@ -118,9 +109,6 @@ def write(file: Path, arrays: dict[str, np.ndarray]) -> None:
 
     # safetensors stores the buffer in memory order: a transposed view would be read back scrambled.
     contiguous = {name: np.ascontiguousarray(x, np.float32) for name, x in arrays.items()}
-    # The mode by umask: safetensors makes files that other users cannot read.
-    file.touch()
-    mode = file.stat().st_mode
-    # The metadata's format: transformers refuses files whose metadata has none.
-    safetensors.numpy.save_file(contiguous, file, {"format": "pt"})
-    file.chmod(mode)
+    # The metadata's format: transformers refuses files whose metadata has none. The file is written
+    # here, because one of safetensors' own cannot be read by other users.
+    file.write_bytes(safetensors.numpy.save(contiguous, {"format": "pt"}))

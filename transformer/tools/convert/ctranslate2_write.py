@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import flax.linen as nn
 import numpy as np
@@ -37,7 +36,7 @@ MODULES = {
 # {param outside the layers: CTranslate2's array}, which is not stacked.
 WHOLE = {
     "output_bias": "decoder/projection/bias",
-    "source_embedding/embedding": "encoder/embeddings/weight",
+    "source_embedding/embedding": "encoder/embeddings_0/weight",
     "target_embedding/embedding": "decoder/embeddings/weight",
     "output_embedding/embedding": "decoder/projection/weight",
     "encoder/norm/scale": "encoder/layer_norm/gamma",
@@ -65,7 +64,6 @@ def write(
     model: nn.Module,
     params: dict[str, np.ndarray],
     pieces: Sequence[Sequence[str]],
-    *,
     quantization: str = "float32",
     positions: int = 0,
 ) -> None:
@@ -77,7 +75,7 @@ def write(
     """
     check(model)
     try:
-        from ctranslate2.specs import transformer_spec
+        from ctranslate2.specs import model_spec, transformer_spec
     except ImportError as error:
         raise UserError(
             "--config.export.format=ctranslate2 needs CTranslate2's package: pip install "
@@ -98,11 +96,14 @@ def write(
             parts.setdefault(name, {})[part] = matrices.to_foreign(path, array)
     # A tied matrix is one param, but CTranslate2 stores it under each of its names.
     target = {0: params["target_embedding/embedding"]}
-    parts.setdefault("encoder/embeddings/weight", target)
+    parts.setdefault("encoder/embeddings_0/weight", target)
     parts.setdefault("decoder/projection/weight", target)
     # Stack the outputs: query, key and value [D, D] give [3D, D], their biases [D] give [3D].
     for name, arrays in parts.items():
-        _set(spec, name, np.concatenate([arrays[part] for part in sorted(arrays)]))
+        place, _, variable = name.rpartition("/")
+        array = np.concatenate([arrays[part] for part in sorted(arrays)])
+        array = np.ascontiguousarray(array, np.float32)
+        setattr(model_spec.index_spec(spec, place), variable, array)
     for half, side in (("encoder", "source"), ("decoder", "target")):
         encodings = _encodings(model, params, side, max(positions, LONGEST))
         getattr(spec, half).position_encodings.encodings = encodings
@@ -133,20 +134,6 @@ def place_of(path: str) -> tuple[str, int]:
     place, part = MODULES[module]
     names = {"kernel": "weight", "scale": "gamma", "bias": "beta" if "norm" in module else "bias"}
     return f"{half}/layer_{layer}/{place}/{names[name]}", part
-
-
-def _set(spec: Any, name: str, array: np.ndarray) -> None:
-    """Sets a variable by its name, such as encoder/layer_0/ffn/linear_0/weight."""
-    # The name is a path of attributes and indices: spec.encoder.layer[0].ffn.linear[0].weight.
-    *places, last = name.split("/")
-    for place in places:
-        field, _, number = place.rpartition("_")
-        if hasattr(spec, place):
-            spec = getattr(spec, place)
-            spec = spec[0] if isinstance(spec, list) else spec  # the encoder's embeddings
-        else:  # layer_0 is layer[0]
-            spec = getattr(spec, field)[int(number)]
-    setattr(spec, last, np.ascontiguousarray(array, np.float32))
 
 
 def _encodings(

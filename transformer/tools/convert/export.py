@@ -71,18 +71,16 @@ def write(
     vocabulary = vocabularies.read(source, config)
     # The most pieces of an output. A source has fewer: at most decode.max_length.
     longest = config.decode.max_length + config.decode.extra_length
-    if config.export.format == "ctranslate2":
-        for name, side in vocabulary.sides.items():
-            (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
-        pieces = [side.pieces(range(len(side))) for side in vocabulary]
-        quantization = config.export.quantization
-        ctranslate2_write.write(
-            folder, model, params, pieces, quantization=quantization, positions=longest
-        )
+    if config.export.format == "huggingface":
+        languages = config.data.source_language, config.data.target_language
+        generation = _generation(config, longest)
+        marian.write(folder, model, params, vocabulary, generation, languages, longest)
         return
-    languages = config.data.source_language, config.data.target_language
-    generation = _generation(config, longest)
-    marian.write(folder, model, params, vocabulary, generation, languages, longest)
+    for name, side in vocabulary.sides.items():
+        (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
+    pieces = [side.pieces(range(len(side))) for side in vocabulary]
+    quantization = config.export.quantization
+    ctranslate2_write.write(folder, model, params, pieces, quantization, positions=longest)
 
 
 def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
@@ -90,10 +88,9 @@ def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
 
     These are the run's config.json, without the folder of its data, and its vocabulary.
     """
-    values = config.copy_and_resolve_references().to_dict()
-    values.pop("export", None)  # no run reads these keys
+    config = ConfigDict(config.copy_and_resolve_references())
+    del config.export  # no run reads these keys
     # A folder of this machine says nothing on the machine that imports.
-    config = ConfigDict(values)
     config.data.directory = ""
     saved_config.write_config(config, folder)
     shutil.copytree(source / "vocabulary", folder / "vocabulary")
@@ -108,12 +105,8 @@ def _generation(config: ConfigDict, longest: int) -> dict[str, Any]:
     alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
     # Alpha goes with both penalties, though the ranking of hypotheses can differ.
     if decode.length_penalty == "gnmt":
-        logging.warning(
-            "export: generate divides log P by length^%g there, by ((5 + length) / 6)^%g here; "
-            "config.decode.length_penalty=power is Marian's",
-            alpha,
-            alpha,
-        )
+        message = "export: generate divides log P by length^%g there; as length_penalty=power here"
+        logging.warning(message, alpha)
     return {
         "num_beams": decode.beam_width,
         "length_penalty": alpha,

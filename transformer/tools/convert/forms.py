@@ -16,26 +16,10 @@ from transformer.workdir import config_files
 # Fields that may have any value: every program can represent them, or they change no output.
 # `max_positions` and `max_distance` count only with some values of `positions`, which is checked.
 ANY = {
-    "d_model",
-    "d_ff",
-    "num_heads",
-    "num_layers",
-    "num_decoder_layers",
-    "key_size",
-    "value_size",
-    "source_vocab_size",
-    "target_vocab_size",
-    "tied_embeddings",
-    "max_positions",
-    "max_distance",
-    "norm_epsilon",
-    "attention_bias",
-    "output_bias",
-    "dropout_rate",
-    "attention_dropout_rate",
-    "activation_dropout_rate",
-    "dtype",
-    "remat",
+    *("d_model", "d_ff", "num_heads", "num_layers", "num_decoder_layers", "key_size", "value_size"),
+    *("source_vocab_size", "target_vocab_size", "max_positions", "max_distance"),
+    *("tied_embeddings", "attention_bias", "output_bias", "norm_epsilon"),
+    *("dropout_rate", "attention_dropout_rate", "activation_dropout_rate", "dtype", "remat"),
 }
 # Fields that no program can represent with another value than the paper's.
 PAPER = {

@@ -16,7 +16,7 @@ from transformer.runtime import checksums, json_files
 from transformer.tasks import vocabularies
 from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.convert import arrays, marian, marian_tokenizer, new_folders
-from transformer.workdir import saved_config
+from transformer.workdir import key_tables, saved_config
 from transformer.workdir.saved_config import is_exported
 
 
@@ -70,6 +70,7 @@ def read_marian(config: ConfigDict, folder: Path) -> tuple[dict[str, np.ndarray]
     # Unlocked: only imported models have the key vocabulary.max_length.
     with config.unlocked():
         config.update_from_flattened_dict(foreign.config)
+    key_tables.check(config, "import")
     source, target = (len(order.pieces) for order in foreign.orders)
     shapes = shapes_of(config, {"source_vocab_size": source, "target_vocab_size": target})
     return marian.read_params(folder, foreign, shapes), foreign.vocabulary
@@ -89,30 +90,22 @@ def check_same(folder: Path) -> None:
     unread = ("README.md", checksums.NAME)
     is_read = lambda name: Path(name).name not in unread and not name.startswith(".")
     corrupt = checksums.corrupt_files(folder, wanted=is_read, alone=True)
-    if corrupt is None:
-        raise UserError(f"{folder} lacks {checksums.NAME}, which --mode=export has written")
-    if corrupt:
+    if corrupt != []:
         raise UserError(
-            f"{folder}: {', '.join(corrupt)} is not what --mode=export has written: a model that "
-            "was changed there cannot be imported"
+            f"{folder}: {', '.join(corrupt or [checksums.NAME])} is not what --mode=export has "
+            "written: a model that was changed there cannot be imported"
         )
 
 
 def check_marian(folder: Path) -> None:
     """Raises UserError, which says what can be imported, unless a folder holds a Marian model."""
-    known = (
-        "only Hugging Face's marian, and what --mode=export writes as safetensors, can be imported"
-    )
-    if not folder.is_dir():
-        kind = "is a file" if folder.is_file() else "does not exist"
-        raise UserError(f"{folder} {kind}: expected the folder of a model; {known}")
-    if (folder / "model.bin").is_file():
-        raise UserError(f"{folder} is CTranslate2's, which is written, not read: {known}")
-    if not (file := folder / "config.json").is_file():
-        raise UserError(f"{folder} has no config.json: {known}")
-    kind = json_files.read_object(file).get("model_type")
+    file = folder / "config.json"
+    kind = json_files.read_object(file).get("model_type") if file.is_file() else "no such file"
     if kind != "marian":
-        raise UserError(f"{file}: {known}, found model_type={kind!r}")
+        raise UserError(
+            f"{file}: only Hugging Face's marian, and what --mode=export writes as safetensors, "
+            f"can be imported, found {kind!r}"
+        )
 
 
 def set_languages(config: ConfigDict, named: tuple[str, str]) -> None:
@@ -120,15 +113,12 @@ def set_languages(config: ConfigDict, named: tuple[str, str]) -> None:
 
     Where neither names a language, warns, and calls the sides 'source' and 'target'.
     """
-    for key, name in zip(("source_language", "target_language"), named, strict=True):
-        fallback = key.removesuffix("_language")
-        if not config.data[key] and not name:
-            message = (
-                "the model does not name its %s language: config.data.%s=%r, the end of the names "
-                "of text files; import with --config.data.%s=CODE for another"
-            )
-            logging.warning(message, fallback, key, fallback, key)
-        config.data[key] = config.data[key] or name or fallback
+    for side, name in zip(("source", "target"), named, strict=True):
+        key = f"{side}_language"
+        if not (config.data[key] or name):
+            message = "the model does not name its %s language: config.data.%s=%r, the end of files"
+            logging.warning(message, side, key, side)
+        config.data[key] = config.data[key] or name or side
 
 
 def save(folder: Path, params: dict[str, np.ndarray], config: ConfigDict) -> None:

@@ -55,9 +55,7 @@ class Foreign(NamedTuple):
     orders: tuple[Renumbering, Renumbering]  # of the source's pieces, and of the target's
     vocabulary: dict[str, bytes]  # {name of a file in WORKDIR/vocabulary: content}
     config: dict[str, Any]
-    tied: str  # a key of TIED
-    is_shared: bool  # whether both sides have one matrix, or two that are as large
-    factor: float  # to multiply embeddings by: 1, or 1/sqrt(d_model) without `scale_embedding`
+    theirs: dict[str, Any]  # config.json
 
 
 def read(folder: Path) -> Foreign:
@@ -66,10 +64,9 @@ def read(folder: Path) -> Foreign:
     UserError names the file, and the field that is damaged or not supported here.
     """
     file = folder / "config.json"
-    config = json_files.read_object(file)
+    config = marian_config.read(file, marian_config.CONFIG)
     fields = marian_config.fields_of(config, file)
-    tied, is_shared = marian_config.ties(config, file)
-    orders, vocabulary = marian_tokenizer.read(folder, config, is_shared)
+    orders, vocabulary = marian_tokenizer.read(folder, config)
     search, is_renormalised = marian_config.search_of(folder, config)
     # `generate` rules PAD and START out, then renormalises: they have no share of the probability.
     if is_renormalised:
@@ -84,9 +81,7 @@ def read(folder: Path) -> Foreign:
             "vocabulary.normalisation": marian_tokenizer.normalisation(vocabulary),
             **search,
         },
-        tied=tied,
-        is_shared=is_shared,
-        factor=1.0 if config.get("scale_embedding") else fields["d_model"] ** -0.5,
+        theirs=config,
     )
 
 
@@ -97,7 +92,8 @@ def read_params(
 
     UserError for an array that is missing, has another shape, or does not belong to the model.
     """
-    D, same = foreign.fields["d_model"], TIED[foreign.tied]
+    D, same = foreign.fields["d_model"], TIED[marian_config.tied(foreign.theirs)]
+    is_shared = foreign.theirs["share_encoder_decoder_embeddings"]
     with arrays.opened(folder) as source:
         present = [name for name in same if name in source.shapes]
 
@@ -106,7 +102,7 @@ def read_params(
             if name in same:
                 return [*present, name][0]
             # Version 4 of transformers writes the embeddings that both sides share under one name.
-            if name in (ENCODER, DECODER) and name not in source.shapes and foreign.is_shared:
+            if name in (ENCODER, DECODER) and name not in source.shapes and is_shared:
                 return SHARED
             return name
 
@@ -120,7 +116,7 @@ def read_params(
                 is_right = np.array_equal(array, source.load(present[0]))
                 return "" if is_right else f"is not {present[0]}, with which it is tied"
             # Version 5 writes model.shared.weight of untied matrices, too, and does not use it.
-            is_unused = name == SHARED and foreign.is_shared
+            is_unused = name == SHARED and is_shared
             return "" if is_unused else "is not an array of this Marian model"
 
         places = {path: place_of(path) for path in shapes}
@@ -148,8 +144,9 @@ def _read(
     # order.old 4 0 1 4 2 3 takes row 4 twice, for PAD and START.
     array_VD = source.read(name, (order.count, *shape[1:]))[order.old]
     # Our model multiplies embeddings by sqrt(d_model), but not an output embedding of its own.
-    is_output = path == "output_embedding/embedding"
-    return array_VD if is_output else array_VD * np.float32(foreign.factor)
+    if foreign.theirs["scale_embedding"] or path == "output_embedding/embedding":
+        return array_VD
+    return array_VD * np.float32(foreign.fields["d_model"] ** -0.5)
 
 
 def _read_output_bias(source: arrays.Arrays, name: str, order: Renumbering) -> np.ndarray:

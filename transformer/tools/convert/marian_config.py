@@ -1,8 +1,6 @@
 """Reads and writes config.json and generation_config.json of Hugging Face's Marian."""
 
-import functools
 import logging
-import math
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,6 @@ from transformer.runtime import json_files
 from transformer.tools.convert import forms
 
 EPSILON = 1e-5  # of LayerNorm, which the format does not name
-# A config.json with larger sizes is damaged, and its model would take long to build.
-MAX_SIZES = {
-    "d_model": 1 << 16,
-    "encoder_ffn_dim": 1 << 20,
-    "encoder_attention_heads": 1024,
-    "encoder_layers": 256,
-    "decoder_layers": 256,
-}
 # {Marian's name: ours}; of silu and swish, two names of one function, the last is written.
 ACTIVATIONS = {
     "relu": "relu",
@@ -38,96 +28,96 @@ RATES = {
 }
 # {option of `generate` that our search lacks: the value that turns the option off}
 NOT_SEARCHED = {
-    "no_repeat_ngram_size": 0,
-    "encoder_no_repeat_ngram_size": 0,
-    "min_new_tokens": 0,
-    "repetition_penalty": 1.0,
-    "encoder_repetition_penalty": 1.0,
+    **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_new_tokens"), 0),
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty"), 1.0),
+    **dict.fromkeys(("forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens")),
     "num_beam_groups": 1,
-    "forced_bos_token_id": None,
-    "suppress_tokens": None,
-    "begin_suppress_tokens": None,
     "do_sample": False,
+}
+# {field of config.json: its type; or, where a file may lack the field, the default}
+CONFIG = {
+    **dict.fromkeys(("d_model", "encoder_layers", "decoder_layers"), int),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), int),
+    **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), int),
+    **dict.fromkeys(("pad_token_id", "eos_token_id", "decoder_start_token_id"), int),
+    "vocab_size": int,
+    "decoder_vocab_size": 0,  # 0: vocab_size
+    "activation_function": str,
+    "scale_embedding": False,
+    "share_encoder_decoder_embeddings": True,
+    "tie_word_embeddings": True,
+    **dict.fromkeys(RATES, 0.0),
+}
+# {option of `generate`: its default}
+SEARCH = {
+    "num_beams": 4,
+    "length_penalty": 1.0,
+    "max_length": 0,
+    "min_length": 0,
+    "bad_words_ids": [],
+    "renormalize_logits": False,
 }
 
 
-def field(
-    values: dict[str, Any],
-    file: Path,
-    name: str,
-    kind: type,
-    default: object = None,
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-) -> Any:
-    """Returns a field of an object; a missing or null field has the default.
+def read(file: Path, expected: dict[str, Any]) -> dict[str, Any]:
+    """Returns the object of a JSON file, in which missing and null fields have their defaults.
 
-    UserError, which names file and field, if the value is not of the type `kind`, if a missing
-    field has no default, or if a number is not from `least` to `most`.
+    `expected` is {field: its type or its default}. UserError names a field that is missing, or of
+    another type.
     """
-    value = default if values.get(name) is None else values[name]
-    # Some programs write 1.0 as 1. A float holds every integer below 2^53.
-    if kind is float and type(value) is int and abs(value) < 2**53:
-        value = float(value)
-    if type(value) is not kind:
-        raise UserError(
-            f"{file}: {name} is missing, or no {kind.__name__}: found {str(value)[:40]!r}"
-        )
-    if kind in (int, float) and not least <= value <= most:  # NaN is refused, too
-        raise UserError(f"{file}: {name} is from {least} to {most}, found {value:.15g}")
-    return value
+    values = {name: x for name, x in json_files.read_object(file).items() if x is not None}
+    for name, default in expected.items():
+        kind = default if isinstance(default, type) else type(default)
+        value = values.setdefault(name, None if kind is default else default)
+        # Some programs write 1.0 as 1.
+        if type(value) is not kind and (type(value), kind) != (int, float):
+            raise UserError(f"{file}: {name} must be of type {kind.__name__}, found {value!r:.40}")
+    return values
 
 
-def fields_of(config: dict, file: Path) -> dict[str, Any]:
+def fields_of(config: dict[str, Any], file: Path) -> dict[str, Any]:
     """Returns the fields of our Transformer that a config.json of Marian describes.
 
     normalize_before, normalize_embedding and add_final_layer_norm are ignored, because
     MarianMTModel ignores them.
     """
-    get = functools.partial(field, config, file)
-    sizes = {name: get(name, int, least=1, most=most) for name, most in MAX_SIZES.items()}
     for name in ("attention_heads", "ffn_dim"):
-        encoder, decoder = sizes[f"encoder_{name}"], get(f"decoder_{name}", int)
+        encoder, decoder = config[f"encoder_{name}"], config[f"decoder_{name}"]
         if encoder != decoder:
             raise UserError(
                 f"{file}: encoder_{name}={encoder} and decoder_{name}={decoder} differ, which our "
                 "model has no field for"
             )
-    if (activation := get("activation_function", str)) not in ACTIVATIONS:
-        known = ", ".join(ACTIVATIONS)
-        raise UserError(f"{file}: activation_function is one of {known}, found {activation!r}")
-    scales = get("scale_embedding", bool, False)
+    activation = config["activation_function"]
     return {
-        "d_model": sizes["d_model"],
-        "d_ff": sizes["encoder_ffn_dim"],
-        "num_heads": sizes["encoder_attention_heads"],
-        "num_layers": sizes["encoder_layers"],
-        "num_decoder_layers": sizes["decoder_layers"],
+        "d_model": config["d_model"],
+        "d_ff": config["encoder_ffn_dim"],
+        "num_heads": config["encoder_attention_heads"],
+        "num_layers": config["encoder_layers"],
+        "num_decoder_layers": config["decoder_layers"],
         "positions": "halves",
         "norm_epsilon": EPSILON,
         # Our embeddings are always multiplied by sqrt(d_model). Where Marian's are not, the tables
         # are divided by that factor, so that the logits need an undivided matrix of their own.
-        "tied_embeddings": ties(config, file)[0] if scales else "none",
-        "activation": ACTIVATIONS[activation],
+        "tied_embeddings": tied(config) if config["scale_embedding"] else "none",
+        "activation": ACTIVATIONS.get(activation, activation),
         "attention_bias": True,
         "output_bias": True,
-        **{name: get(foreign, float, 0.0, least=0, most=1) for foreign, name in RATES.items()},
+        **{name: float(config[foreign]) for foreign, name in RATES.items()},
     }
 
 
-def ties(config: dict, file: Path) -> tuple[str, bool]:
-    """Returns the value of `tied_embeddings`, and whether both sides share their embeddings.
+def tied(config: dict[str, Any]) -> str:
+    """Returns which matrices of a file are one, as a value of `tied_embeddings`.
 
     Without tie_word_embeddings the three matrices of a shared vocabulary are separate.
     """
-    get = functools.partial(field, config, file)
-    is_shared = get("share_encoder_decoder_embeddings", bool, True)
-    tied = "all" if is_shared else "target"
-    return (tied if get("tie_word_embeddings", bool, True) else "none"), is_shared
+    if not config["tie_word_embeddings"]:
+        return "none"
+    return "all" if config["share_encoder_decoder_embeddings"] else "target"
 
 
-def search_of(folder: Path, config: dict) -> tuple[dict[str, Any], bool]:
+def search_of(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """Returns the keys of a config with which our search is that of a folder's `generate`.
 
     The second value is whether `generate` renormalises the scores, so that pieces that are ruled
@@ -136,29 +126,27 @@ def search_of(folder: Path, config: dict) -> tuple[dict[str, Any], bool]:
     # Newer folders have the options of `generate` in a file of their own.
     newer = folder / "generation_config.json"
     file = newer if newer.is_file() else folder / "config.json"
-    search = json_files.read_object(file)
-    for name, without in NOT_SEARCHED.items():
-        if search.get(name) not in (None, without):
-            raise UserError(
-                f"{file}: {name}={search[name]!r} is not supported here: set it to {without}"
-            )
-    get = functools.partial(field, search, file)
+    search = read(file, SEARCH)
     # Our search never outputs PAD or START: other pieces cannot be ruled out.
     never = [[config["pad_token_id"]], [config["decoder_start_token_id"]]]
-    if [word for word in get("bad_words_ids", list, []) if word not in never]:
-        raise UserError(f"{file}: bad_words_ids are {never} at most")
+    supported = NOT_SEARCHED | {"bad_words_ids": [x for x in search["bad_words_ids"] if x in never]}
+    for name, value in supported.items():
+        if search.get(name, value) != value:
+            raise UserError(
+                f"{file}: {name}={search[name]!r} is not supported here: set it to {value}"
+            )
     keys = {
-        "decode.beam_width": get("num_beams", int, 4, least=1, most=1024),
+        "decode.beam_width": search["num_beams"],
         # `generate` ranks hypotheses by log P / length^alpha.
         "decode.length_penalty": "power",
-        "decode.length_alpha": get("length_penalty", float, 1.0, least=0, most=100),
+        "decode.length_alpha": float(search["length_penalty"]),
         # The longest output of `generate`, which --mode=export writes again.
-        "vocabulary.max_length": get("max_length", int, 0, least=0, most=1 << 30),
+        "vocabulary.max_length": search["max_length"],
         # `generate` counts the start symbol: its 5 is our 4.
-        "decode.min_length": max(0, get("min_length", int, 0, least=0, most=1024) - 1),
+        "decode.min_length": max(0, search["min_length"] - 1),
         "decode.stopping": "full" if search.get("early_stopping") is True else "best",
     }
-    return keys, get("renormalize_logits", bool, False)
+    return keys, search["renormalize_logits"]
 
 
 def config_of(

@@ -1,9 +1,8 @@
 """Reads and writes vocabularies of Hugging Face's Marian: source.spm, target.spm, vocab.json."""
 
-import functools
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,11 +10,11 @@ from transformer.data import tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.runtime import json_files
-from transformer.tools.convert import piece_table
-from transformer.tools.convert.marian_config import field
+from transformer.tools.convert import marian_config, piece_table
 
 SIDES = ("source", "target")
-MAX_PIECES = 1 << 24
+# {field of tokenizer_config.json: its default}
+TOKENIZER = {"separate_vocabs": False, "added_tokens_decoder": {}}
 
 
 class Renumbering(NamedTuple):
@@ -55,13 +54,14 @@ def renumber(
 
 
 def read(
-    folder: Path, config: dict, shared: bool
+    folder: Path, config: dict[str, Any]
 ) -> tuple[tuple[Renumbering, Renumbering], dict[str, bytes]]:
     """Returns the orders of source and target, and the files of our vocabulary, {name: content}.
 
-    `shared` is whether both sides have embeddings of one size, and so one vocabulary. UserError for
-    files that are missing, damaged, or contradict each other.
+    UserError for files that are missing, damaged, or contradict each other.
     """
+    # Embeddings that are shared, or of one size, have one vocabulary.
+    shared = config["share_encoder_decoder_embeddings"]
     contents = {}
     for side in SIDES:
         file = folder / f"{side}.spm"
@@ -72,18 +72,18 @@ def read(
     # Two vocabularies need tokenizer_config.json, where `separate_vocabs` says so: if the file is
     # missing, reading it raises the error. One vocabulary can do without.
     file = folder / "tokenizer_config.json"
-    options = json_files.read_object(file) if file.is_file() or not shared else {}
-    separate = field(options, file, "separate_vocabs", bool, False)
-    source = _renumbering(folder / "vocab.json", config, "vocab_size")
-    added = [*field(options, file, "added_tokens_decoder", dict, {})]
+    options = TOKENIZER if shared and not file.is_file() else marian_config.read(file, TOKENIZER)
+    separate = options["separate_vocabs"]
+    source = _renumbering(folder / "vocab.json", config, config["vocab_size"])
+    added = [*options["added_tokens_decoder"]]
     if (file_of_added := folder / "added_tokens.json").is_file():
         added += map(str, json_files.read_object(file_of_added).values())
     # Ids are compared as text: JSON has the keys of an object as strings.
     if beyond := sorted({*added} - {*map(str, source.old)}):
         raise UserError(f"{folder} has the added token {beyond[0]}, which vocab.json lacks")
     file_of_target = folder / ("target_vocab.json" if separate else "vocab.json")
-    size = "vocab_size" if shared else "decoder_vocab_size"
-    target = _renumbering(file_of_target, config, size)
+    count = (0 if shared else config["decoder_vocab_size"]) or config["vocab_size"]
+    target = _renumbering(file_of_target, config, count)
     # One table if the pieces and their order are the same, although there may be two files.
     named = {"source": source, "target": target}
     if source.pieces == target.pieces:
@@ -116,25 +116,26 @@ def languages(folder: Path) -> tuple[str, str]:
     return tuple(str(code) if re.fullmatch(r"[\w-]+", str(code)) else "" for code in codes)
 
 
-def _renumbering(file: Path, config: dict, size: str) -> Renumbering:
+def _renumbering(file: Path, config: dict[str, Any], count: int) -> Renumbering:
     """Returns our order of the pieces in a file {piece: id}.
 
-    `size` is the key of `config` with the number of rows of the model's tables. There may be more
-    rows than pieces, to make their number a multiple of 8: no text has their ids.
+    `count` is the number of rows of the model's tables. There may be more rows than pieces, to make
+    their number a multiple of 8: no text has their ids.
     """
     ids = json_files.read(file)
     numbers = list(ids.values()) if isinstance(ids, dict) else []
     # `repr` compares types, too: 1 == 1.0 == True, but neither 1.0 nor True is an id.
     if not numbers or {*map(repr, numbers)} != {*map(repr, range(len(numbers)))}:
         raise UserError(f"{file} is not a table of pieces with the ids 0, 1, 2, ... once each")
-    if "<unk>" not in ids:
-        raise UserError(f"{file} lacks <unk>")
-    get = functools.partial(field, config, file.with_name("config.json"))
+    if len(ids) > count:
+        raise UserError(f"{file} has {len(ids)} pieces, and the model's table {count} rows")
     names = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
-    pad, end, start = (get(name, int, least=0, most=len(ids) - 1) for name in names)
-    if end == ids["<unk>"]:
-        raise UserError(f"{file}: <unk> and the end of a text, eos_token_id, are one piece")
-    count = get(size, int, config.get("vocab_size"), least=len(ids), most=MAX_PIECES)
+    pad, end, start = (config[name] for name in names)
+    if "<unk>" not in ids or end == ids["<unk>"] or not {pad, end, start} <= {*numbers}:
+        raise UserError(
+            f"{file} must have <unk>, and other pieces for {', '.join(names)} of config.json, "
+            f"{pad}, {end} and {start}"
+        )
     pieces = sorted(ids, key=ids.get)
     return renumber(pieces, pad=pad, end=end, unknown=ids["<unk>"], start=start, count=count)
 

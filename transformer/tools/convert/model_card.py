@@ -12,22 +12,13 @@ from transformer.tools.pages import measures
 from transformer.tools.pages.run import read_log
 from transformer.workdir import results
 
-# {task: (the hub's name of the task, a description of the model)}
-TASKS = {
-    "translation": ("translation", "A Transformer (Vaswani et al. 2017) that translates"),
-    "language_modelling": (
-        "text-generation",
-        "A decoder-only Transformer (Radford et al. 2018) that continues a text",
-    ),
-    "masked_language": (
-        "fill-mask",
-        "An encoder-only Transformer (Devlin et al. 2019) that predicts masked tokens",
-    ),
-    "classification": ("text-classification", "A classifier of texts"),
-    "image_classification": (
-        "image-classification",
-        "A Vision Transformer (Dosovitskiy et al. 2021) that classifies images",
-    ),
+# {task: the hub's name of it}
+PIPELINES = {
+    "translation": "translation",
+    "language_modelling": "text-generation",
+    "masked_language": "fill-mask",
+    "classification": "text-classification",
+    "image_classification": "image-classification",
 }
 
 NO_LICENCE = """
@@ -40,8 +31,8 @@ def text(config: ConfigDict, source: Path, run: saved_model.SavedModel, folder: 
 
     The card has the data, sizes, steps, last scores, and the command that exports the folder again.
     """
-    task = ("other", f"A model of the task `{config.task}`")
-    pipeline, model = TASKS.get(config.task, task)
+    pipeline = PIPELINES.get(config.task, "other")
+    model = f"A model of the task `{config.task}`"
     tags, licence = "", config.export.licence
     if config.task == "translation":
         # 'source' and 'target' stand for the languages of an imported model that names none.

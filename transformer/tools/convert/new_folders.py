@@ -11,12 +11,9 @@ from transformer.runtime import paths
 
 def check_new(folder: Path) -> None:
     """Raises UserError for a folder that `new_folder` cannot make."""
-    if paths.in_bucket(folder):
-        raise UserError(f"{folder} is in a bucket: give a folder on a disk, and copy it")
-    if folder.is_symlink():
-        raise UserError(f"{folder} is a link: give a new folder")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} exists and is not empty: give a new folder")
+    is_new = not paths.in_bucket(folder) and not folder.is_symlink()
+    if not is_new or (folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))):
+        raise UserError(f"{folder} must be a new or empty folder on a disk, and no link")
 
 
 @contextlib.contextmanager
