@@ -10,7 +10,6 @@ from helpers.cases import slow_but
 
 from configs import _layers, translation, wmt_base
 from transformer import registry
-from transformer.data import tokenizer
 from transformer.models import fields, layer_options, positions, scores
 from transformer.models.transformer import Transformer
 from transformer.modes import prepare
@@ -78,7 +77,6 @@ def test_the_allowed_values_are_those_that_the_library_knows():
         "model.positions": positions.KINDS,
         "model.score": scores.SCORES,
         "model.activation": layer_options.ACTIVATIONS,
-        "vocabulary.normalisation": tokenizer.NORMALISATIONS,
     }
     for key, names in known.items():
         assert {*translation.KEYS[key][1]} == {*names}, key
