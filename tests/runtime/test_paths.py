@@ -148,3 +148,26 @@ def test_a_folder_is_synced_with_all_of_its_content(tmp_path, monkeypatch):
     monkeypatch.setattr(paths.os, "fsync", lambda number: synced.append(number))
     paths.sync(tmp_path / "a")
     assert len(synced) == 5  # two files, two folders, and the parent of the outer one
+
+
+# JSON
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        *((None, "is missing"), (b"{", "is not JSON"), (b"[" * 9**5, "is not JSON")),
+        *(
+            (b"\xff", "is not JSON"),
+            (b"[]", "is not a JSON object"),
+            (b"null", "is not a JSON object"),
+            (b'{"a": "\\ud800"}', "is not JSON"),
+        ),
+    ],
+)
+def test_a_file_without_an_object_is_named(tmp_path, content, said):
+    file = tmp_path / "config.json"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UserError, match=rf"config.json {said}"):
+        paths.read_json_object(file)

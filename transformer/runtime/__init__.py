@@ -1,6 +1,6 @@
 """What any process needs: files on a disk or in a bucket, settings, memory, progress.
 
-Read paths.py (paths and atomic writes), json_files.py, lock.py, checksums.py (also of folders
+Read paths.py (paths, atomic writes, JSON files), lock.py, checksums.py (also of folders
 that are complete or absent), startup.py (settings of the allocator, of garbage collection,
 of XLA and its cache of programs), memory.py (out-of-memory errors, freed memory), devices.py (peak
 FLOP/s and memory of hardware), progress.py (progress bars and lines).

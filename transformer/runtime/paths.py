@@ -2,11 +2,13 @@
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from transformer.errors import UserError
 
@@ -147,3 +149,38 @@ def append_line(file: Path, line: bytes) -> None:
         log.write(line + b"\n")
         log.flush()
         os.fsync(log.fileno())
+
+
+# JSON files, which may be from somebody else.
+
+
+def read_json(file: Path) -> Any:
+    """Returns a JSON file's value; UserError, which names it, if it is missing or damaged."""
+    if not file.is_file():
+        raise UserError(f"{file} is missing")
+    try:
+        value = parse_json(file.read_bytes())
+        json.dumps(value, ensure_ascii=False).encode()  # fails if a text has half a character
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"damaged: {file} is not JSON: {error}") from error
+    return value
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Returns the value of a JSON text; an integer that may exceed 64 bits becomes a float."""
+    # 18 characters always fit into 64 bits. Python's integers have no bound, so that a file could
+    # hold one that is slow to compute with.
+    integer = lambda digits: int(digits) if len(digits) < 19 else float(digits)
+    return json.loads(text, parse_int=integer)
+
+
+def read_json_object(file: Path) -> dict[str, Any]:
+    """Returns a JSON file's object; UserError, which names it, if it holds another value."""
+    if not isinstance(value := read_json(file), dict):
+        raise UserError(f"damaged: {file} is not a JSON object, but {str(value)[:40]!r}")
+    return value
+
+
+def write_json(file: Path, value: dict) -> None:
+    """Writes a JSON file that people can read, atomically."""
+    write_file(file, json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")

@@ -13,7 +13,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from transformer.distributed import processes
 from transformer.errors import quantity
-from transformer.runtime import json_files, paths
+from transformer.runtime import paths
 
 METRICS, STARTS, RESULTS = "metrics.jsonl", "starts.jsonl", "evaluations.jsonl"
 KINDS = ("train", "validation")  # the kinds of lines that the training loop writes
@@ -148,7 +148,7 @@ def read(workdir: Path, name: str = METRICS) -> list[dict]:
 def _parsed(text: str) -> dict | None:
     """Returns a line's object; None if it is none with a step, as after a power failure."""
     try:
-        values = json_files.loads(text)
+        values = paths.parse_json(text)
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) and type(values.get("step")) is int else None

@@ -12,7 +12,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
-from transformer.runtime import json_files, paths
+from transformer.runtime import paths
 from transformer.workdir import key_tables
 from transformer.workdir.key_tables import flatten
 
@@ -61,7 +61,7 @@ def write_config(config: ConfigDict, workdir: Path) -> None:
         return
     config = ConfigDict(config)
     config.parallel.update(coordinator="", num_processes=0, process_id=0)
-    json_files.write(workdir / "config.json", {**config.to_dict(), "versions": versions()})
+    paths.write_json(workdir / "config.json", {**config.to_dict(), "versions": versions()})
 
 
 def versions() -> dict[str, str]:
@@ -101,7 +101,7 @@ def read_config(workdir: Path) -> ConfigDict:
             return {name: tuples(v) for name, v in value.items()}
         return tuple(map(tuples, value)) if isinstance(value, list) else value
 
-    values = json_files.read_object(path)
+    values = paths.read_json_object(path)
     try:
         return ConfigDict(tuples(values))
     except (ValueError, AttributeError, RecursionError) as error:  # an invalid key
@@ -111,7 +111,7 @@ def read_config(workdir: Path) -> ConfigDict:
 def is_exported(folder: Path) -> bool:
     """Returns whether a folder has the config.json of a run, and not another program's."""
     file = folder / "config.json"
-    return file.is_file() and {"task", "model"} <= json_files.read_object(file).keys()
+    return file.is_file() and {"task", "model"} <= paths.read_json_object(file).keys()
 
 
 def affects_params(key: str) -> bool:

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import store, weights
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError, quantity
-from transformer.runtime import checksums, json_files
+from transformer.runtime import checksums, paths
 from transformer.tasks import vocabularies
 from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.convert import arrays, marian, marian_tokenizer, new_folders
@@ -100,7 +100,7 @@ def check_same(folder: Path) -> None:
 def check_marian(folder: Path) -> None:
     """Raises UserError, which says what can be imported, unless a folder holds a Marian model."""
     file = folder / "config.json"
-    kind = json_files.read_object(file).get("model_type") if file.is_file() else "no such file"
+    kind = paths.read_json_object(file).get("model_type") if file.is_file() else "no such file"
     if kind != "marian":
         raise UserError(
             f"{file}: only Hugging Face's marian, and what --mode=export writes as safetensors, "

@@ -16,7 +16,7 @@ from transformer.data import tokenizer
 from transformer.data.tokenizer import PAD, START
 from transformer.errors import UserError
 from transformer.models.positions import sinusoids
-from transformer.runtime import json_files
+from transformer.runtime import paths
 from transformer.tools.convert import arrays, forms, marian_config, marian_tokenizer, matrices
 from transformer.tools.convert.marian_tokenizer import Renumbering
 
@@ -214,11 +214,11 @@ def write(
             written.setdefault(f"{name.removesuffix('weight')}bias", zeros)
     arrays.write(folder / "model.safetensors", written)
     config = marian_config.config_of(model, orders, max_positions=longest)
-    json_files.write(folder / "config.json", config)
+    paths.write_json(folder / "config.json", config)
     ids = {key: config[key] for key in config if key.endswith("_token_id")}
     # An output begins with the padding, and never contains it.
     never = {"bad_words_ids": [[ids["pad_token_id"]]]}
-    json_files.write(folder / "generation_config.json", {**ids, **never, **generation})
+    paths.write_json(folder / "generation_config.json", {**ids, **never, **generation})
     marian_tokenizer.write(folder, vocabulary, longest, languages)
 
 

@@ -8,7 +8,7 @@ import flax.linen as nn
 
 from transformer.data.tokenizer import END, PAD
 from transformer.errors import UserError
-from transformer.runtime import json_files
+from transformer.runtime import paths
 from transformer.tools.convert import forms
 
 EPSILON = 1e-5  # of LayerNorm, which the format does not name
@@ -65,7 +65,7 @@ def read(file: Path, expected: dict[str, Any]) -> dict[str, Any]:
     `expected` is {field: its type or its default}. UserError names a field that is missing, or of
     another type.
     """
-    values = {name: x for name, x in json_files.read_object(file).items() if x is not None}
+    values = {name: x for name, x in paths.read_json_object(file).items() if x is not None}
     for name, default in expected.items():
         kind = default if isinstance(default, type) else type(default)
         value = values.setdefault(name, None if kind is default else default)

@@ -9,7 +9,7 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
-from transformer.runtime import json_files
+from transformer.runtime import paths
 from transformer.tools.convert import marian_config, piece_table
 
 SIDES = ("source", "target")
@@ -77,7 +77,7 @@ def read(
     source = _renumbering(folder / "vocab.json", config, config["vocab_size"])
     added = [*options["added_tokens_decoder"]]
     if (file_of_added := folder / "added_tokens.json").is_file():
-        added += map(str, json_files.read_object(file_of_added).values())
+        added += map(str, paths.read_json_object(file_of_added).values())
     # Ids are compared as text: JSON has the keys of an object as strings.
     if beyond := sorted({*added} - {*map(str, source.old)}):
         raise UserError(f"{folder} has the added token {beyond[0]}, which vocab.json lacks")
@@ -110,7 +110,7 @@ def normalisation(contents: dict[str, bytes]) -> str:
 def languages(folder: Path) -> tuple[str, str]:
     """Returns the codes of source and target in tokenizer_config.json, "" for a missing code."""
     file = folder / "tokenizer_config.json"
-    options = json_files.read_object(file) if file.is_file() else {}
+    options = paths.read_json_object(file) if file.is_file() else {}
     # A code becomes the end of a file's name: no slash, no dot.
     codes = (options.get(f"{side}_lang") or "" for side in SIDES)
     return tuple(str(code) if re.fullmatch(r"[\w-]+", str(code)) else "" for code in codes)
@@ -122,7 +122,7 @@ def _renumbering(file: Path, config: dict[str, Any], count: int) -> Renumbering:
     `count` is the number of rows of the model's tables. There may be more rows than pieces, to make
     their number a multiple of 8: no text has their ids.
     """
-    ids = json_files.read(file)
+    ids = paths.read_json(file)
     numbers = list(ids.values()) if isinstance(ids, dict) else []
     # `repr` compares types, too: 1 == 1.0 == True, but neither 1.0 nor True is an id.
     if not numbers or {*map(repr, numbers)} != {*map(repr, range(len(numbers)))}:
@@ -165,11 +165,11 @@ def write(
         (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
     sides = zip(vocabulary, order_there(vocabulary), strict=True)
     source, target = ({x: i for i, x in enumerate(side.pieces(ids))} for side, ids in sides)
-    json_files.write(folder / "vocab.json", source)
+    paths.write_json(folder / "vocab.json", source)
     if separate := source != target:
-        json_files.write(folder / "target_vocab.json", target)
+        paths.write_json(folder / "target_vocab.json", target)
     special = {"pad_token": PAD, "eos_token": END, "unk_token": UNKNOWN}
-    json_files.write(
+    paths.write_json(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "MarianTokenizer",

@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import store
 from transformer.errors import UserError
-from transformer.runtime import json_files
+from transformer.runtime import paths
 from transformer.tasks.task import abstract_params, load_task
 from transformer.workdir import log, results, saved_config
 
@@ -148,7 +148,7 @@ def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
     evaluations = []
     for file in sorted((folder / results.FOLDER).glob("*.json")):
         try:
-            result = json_files.read_object(file)
+            result = paths.read_json_object(file)
             if not _is_line(result, results.NAME):
                 raise UserError(f"damaged: {file} is not a result")
         except UserError as error:

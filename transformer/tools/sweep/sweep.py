@@ -14,7 +14,7 @@ from transformer.checkpoints import store
 from transformer.distributed.processes import stop_signals
 from transformer.errors import UserError, quantity
 from transformer.modes import lines
-from transformer.runtime import json_files, lock, paths, progress
+from transformer.runtime import lock, paths, progress
 from transformer.tasks.task import load_task
 from transformer.tools.pages import measures, page
 from transformer.tools.sweep import children, outcomes, p_values, slots, sweep_file, sweep_page
@@ -108,7 +108,7 @@ def show(rows: Sequence[Row], failures: dict[str, str], file: Path, workdir: Pat
     summaries = [tables.Summary(*each) for each in zip(rows, of_rows, p, strict=True)]
     values = {"file": str(file)} | tables.values(summaries, best_by, best_is)
     line = lines.to_json(values)  # without NaN, which JSON lacks
-    json_files.write(workdir / "sweep.json", json.loads(line))
+    paths.write_json(workdir / "sweep.json", json.loads(line))
     html = page.html(file.stem, sweep_page.sections(summaries, best_by, best_is))
     paths.write_file(workdir / "sweep.html", html.encode("utf-8", "replace"))
     logging.info("the page is %s", workdir / "sweep.html")

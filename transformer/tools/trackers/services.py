@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from transformer.errors import UserError
-from transformer.runtime import json_files, paths
+from transformer.runtime import paths
 
 IDS = "trackers.json"
 
@@ -64,12 +64,12 @@ def tracked(name: str, start: Callable[[str | None], OpenRun], workdir: Path) ->
     service that is down is no reason not to train.
     """
     file, is_open = workdir / IDS, True
-    ids = json_files.read_object(file) if file.exists() else {}
+    ids = paths.read_json_object(file) if file.exists() else {}
     try:
         run_id, send, close = start(ids.get(name))
     except Exception as error:  # whatever a service answers
         raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
-    json_files.write(file, {**ids, name: run_id})
+    paths.write_json(file, {**ids, name: run_id})
 
     def on_log(line: dict) -> None:
         nonlocal is_open
