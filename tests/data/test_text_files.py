@@ -95,7 +95,7 @@ def test_the_other_language_is_the_one_that_the_training_files_have(tmp_path):
         one_line(error)
 
 
-@pytest.mark.parametrize(("source", "target"), [("de", "de"), ("", ""), ("de", "../en")])
+@pytest.mark.parametrize(("source", "target"), [("de", "de"), ("", "")])
 def test_parallel_text_wants_two_languages(text, source, target):
     with pytest.raises(ValueError, match=r"\Aconfig\.data\.source_language .* two different codes"):
         text({"train.de": b"a\n", "train.en": b"x\n"}, source=source, target=target)

@@ -45,11 +45,10 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str) -> list[P
     `split` is a stem in `folder` or 'SOURCE_FILE,TARGET_FILE'; `key` is its config key, for error
     messages. UserError unless exactly one file matches each side.
     """
-    if languages[0] == languages[1] or not all(re.fullmatch(r"[\w-]+", x) for x in languages):
-        names = " and ".join(map(repr, languages))
+    if languages[0] == languages[1]:
         raise UserError(
-            "config.data.source_language and config.data.target_language must be two different "
-            f"codes, such as 'de' and 'en', found {names}"
+            f"config.data.source_language and config.data.target_language are {languages[0]!r}: "
+            "they must be two different codes, such as 'de' and 'en', the ends of the files' names"
         )
     # Candidates of each side, such as train.de, train.de.gz, train.de.xz: one of them must exist.
     if "," in split:

@@ -127,16 +127,10 @@ def check(config: ConfigDict) -> None:
     # Of one pair, so that a package that is not there is named now.
     further_scores(config.evaluate.scores, [""], [""])
     _check_bleu(config.evaluate.tokenize)
-    if data.pack and data.max_length > data.row_length:
-        raise UserError(
-            f"config.data.max_length={data.max_length} does not fit into "
-            f"config.data.row_length={data.row_length}"
-        )
-    if data.batch_tokens < data.row_length:
-        raise UserError(
-            f"config.data.batch_tokens={data.batch_tokens} is less than one row, "
-            f"config.data.row_length={data.row_length}"
-        )
+    # A row holds the longest pair, a batch a row.
+    if data.pack:
+        check_value("data.max_length", data.max_length, f"at most {data.row_length}")
+    check_value("data.batch_tokens", data.batch_tokens, f"at least {data.row_length}")
     # The model and the translator check their own values when built, with vocabularies of any size:
     # two of different sizes where they are not shared, which tied_embeddings='all' cannot have.
     toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}

@@ -14,8 +14,8 @@ from transformer.workdir import saved_config
     ("changes", "words"),
     [
         ({"vocabulary.model": "a.model"}, "vocabulary.model=a.model: exp"),
-        ({"data.batch_tokens": 11}, "data.batch_tokens=11 is less than one row"),
-        ({"evaluate.batch_tokens": 11}, "evaluate.batch_tokens=11 is less than one row"),
+        ({"data.batch_tokens": 11}, "data.batch_tokens must be at least 12, found 11"),
+        ({"evaluate.batch_tokens": 11}, "evaluate.batch_tokens must be at least 12, found 11"),
         ({"model.max_positions": 11}, "model.max_positions=11 learned positions are fewer"),
         ({"data.train": "gone.txt"}, "data.train='gone.txt': expected one of"),
         ({"data.train": "all.txt[:1%]"}, r".*'all.txt\[:1%\]' is empty"),

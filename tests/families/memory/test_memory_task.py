@@ -133,7 +133,7 @@ def test_a_run_learns_and_its_result_has_the_accuracy_of_each_length(tmp_path, c
         ({"data__test_lengths": (4.5,)}, r"data\.test_lengths must be integers of 2 or more"),
         ({"data__test_lengths": (8, 9)}, r"data\.test_lengths=\(8, 9\) must have a length of at "),
         ({"data__test_lengths": ()}, r"data\.test_lengths=\(\) must have a length of at most "),
-        ({"data__batch_tokens": 11}, r"data\.batch_tokens=11 is less than one row of 12 tokens"),
+        ({"data__batch_tokens": 11}, r"data\.batch_tokens must be at least 12, found 11"),
         (
             {"model__positions": "learned", "model__max_positions": 15},
             r"model\.max_positions=15 learned positions are fewer than the 16 of an item of "

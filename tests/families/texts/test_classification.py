@@ -139,7 +139,7 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data.batch_tokens": 31}, r"config\.data\.batch_tokens=31 is less than one row"),
+        ({"data.batch_tokens": 31}, r"config\.data\.batch_tokens must be at least 32, found 31"),
         ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
         ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
         ({"data.num_texts": 2, "data.max_length": 3}, r"max_length must be at least 4, found 3"),
@@ -147,7 +147,7 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
         ({"data.num_texts": 2, "model.positions": "none"}, r"needs positions of the input"),
         (
             {"data.num_texts": 2, "model.positions": "interleaved", "data.max_length": 33},
-            r"max_positions must be at least config\.data\.max_length=33, found 32",
+            r"config\.model\.max_positions must be at least 33, found 32",
         ),
     ],
 )

@@ -13,7 +13,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.data.batches import Batches
-from transformer.errors import UserError, quantity
+from transformer.errors import check_value, quantity
 from transformer.families.language_model import language_evaluator, streams
 from transformer.models import fields
 from transformer.tasks import losses, saved_model, splits, vocabularies
@@ -32,11 +32,8 @@ def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data = config.data
     for key, tokens in (("data", data), ("evaluate", config.evaluate)):
-        if tokens.batch_tokens < data.context_length:
-            raise UserError(
-                f"config.{key}.batch_tokens={tokens.batch_tokens} is less than one row, "
-                f"config.data.context_length={data.context_length}"
-            )
+        # A batch holds a row.
+        check_value(f"{key}.batch_tokens", tokens.batch_tokens, f"at least {data.context_length}")
     # A vocabulary of 8 stands for the run's, which may not be learnt yet.
     checked = model(config, {"vocab_size": 8})
     what = f"config.data.context_length={data.context_length}"

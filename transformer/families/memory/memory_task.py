@@ -46,11 +46,8 @@ def check(config: ConfigDict) -> None:
             f"config.data.test_lengths={lengths} must have a length of at most "
             f"config.data.max_length={data.max_length}, by which validation chooses the best params"
         )
-    if data.batch_tokens < (row := row_length(config, data.max_length)):
-        raise UserError(
-            f"config.data.batch_tokens={data.batch_tokens} is less than one row of {row} tokens, "
-            f"of config.data.max_length={data.max_length}"
-        )
+    row = row_length(config, data.max_length)
+    check_value("data.batch_tokens", data.batch_tokens, f"at least {row}")
     checked = model(config, sizes(config, None))
     longest = max(data.max_length, *lengths)
     positions = row_length(config, longest)

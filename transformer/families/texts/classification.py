@@ -52,11 +52,7 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
     data = config.data
     # A piece and the start symbol of each text.
     check_value("data.max_length", data.max_length, f"at least {2 * data.num_texts}")
-    if data.batch_tokens < data.max_length:
-        raise UserError(
-            f"config.data.batch_tokens={data.batch_tokens} is less than one row, "
-            f"config.data.max_length={data.max_length}"
-        )
+    check_value("data.batch_tokens", data.batch_tokens, f"at least {data.max_length}")
     # The model checks its own values when it is built; `abstract_params` traces it, without arrays.
     checked = build_model(config, sizes(config, None))
     if (needed := getattr(checked, "num_texts", data.num_texts)) != data.num_texts:
@@ -79,12 +75,8 @@ def _check_halves(model: TextClassifier, max_length: int) -> None:
             "config.data.num_texts=2 needs positions of the input, such as 'learned', which tell "
             f"the texts apart, found config.model.positions={model.options.positions!r}"
         )
-    if model.max_positions < max_length:
-        raise UserError(
-            "config.data.num_texts=2 gives each text half of the positions: "
-            f"config.model.max_positions must be at least config.data.max_length={max_length}, "
-            f"found {model.max_positions}"
-        )
+    # Each text has half of the positions.
+    check_value("model.max_positions", model.max_positions, f"at least {max_length}")
 
 
 def labelled(config: ConfigDict, split: str) -> LabelledText:
