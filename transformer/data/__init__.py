@@ -8,7 +8,7 @@ A text corpus has one side or more: sentence pairs two, plain text one. A vocabu
 side, `encode`, `decode`, a length, a `fingerprint`, and the ids `pad`, `start`, `end`, `unknown`.
 
 Functions here take values, never a config, and are never collective: each process may call them at
-any time. What is on disk (WMT, ids, packed rows) is a cache: keyed by content, written by one
-process under a lock or a rename, verified by checksums, and rebuilt where it is damaged. UserError,
-of one line, is for what the user can mend: a name, a file, a full disk.
+any time. Ids and packed rows on disk are a cache: keyed by content, renamed into place, verified by
+checksums, and rebuilt where they are damaged. UserError, of one line, is for what the user can
+mend: a name, a file, a full disk.
 """
