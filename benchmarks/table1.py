@@ -220,7 +220,7 @@ def decoding_step(kind: Kind, position: int) -> tuple[Callable[[], object], int]
 
 def flops(program: str) -> int:
     """Returns the FLOPs of a compiled program: products, and one an element of other arithmetic."""
-    from transformer.tools.plan import hlo
+    from transformer.tools.plan import program as hlo
 
     _, named = hlo.computations(program)
     shapes = {x.name: x.shape for instructions in named.values() for x in instructions}

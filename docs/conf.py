@@ -78,11 +78,7 @@ API
 .. autofunction:: transformer.config
 .. autofunction:: transformer.train
 
-.. automodule:: transformer.tools.api.translation_api
-   :members:
-.. automodule:: transformer.tools.api.language_model_api
-   :members:
-.. automodule:: transformer.tools.api.classifier_api
+.. automodule:: transformer.tools.api.trained_models
    :members:
 
 .. automodule:: transformer.errors

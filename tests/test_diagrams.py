@@ -43,11 +43,6 @@ def test_the_animation_is_drawn_from_the_numbers_that_it_carries():
     assert drawn == re.sub("<metadata>.*</metadata>", "", kept), again
 
 
-def test_the_command_draws_all(tmp_path, capsys):
-    diagrams.main([f"--folder={tmp_path / 'new'}"])
-    assert {x.stem for x in tmp_path.rglob("*.svg")} == set(diagrams.DIAGRAMS)
-
-
 def test_a_change_of_the_model_changes_the_diagrams(monkeypatch):
     whole = base(monkeypatch, model, num_decoder_layers=2, d_ff=1024)
     assert {"1 layers", "2 layers", "1,024 wide, 1.05 M", "add, layer-norm"} <= {*texts(whole)}

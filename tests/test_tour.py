@@ -9,7 +9,7 @@ import pytest
 
 from docs.diagrams.__main__ import DIAGRAMS
 from docs.tour import __main__ as tour
-from docs.tour import korean, picture, tiny
+from docs.tour import korean, picture
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = {"tour.md": "pictures", "tour.ko.md": "pictures/ko"}  # with the folder of its pictures
@@ -55,11 +55,6 @@ def test_every_step_has_its_command_and_its_picture(page):
     assert drawn == list(tour.STEPS)
     own = [file for file in pictures(page) if Path(file).stem not in DIAGRAMS]
     assert own == [f"{PAGES[page]}/{step}.svg" for step in tour.STEPS]
-
-
-def test_the_pages_load_quickly():
-    files = [DOCS / file for page in PAGES for file in pictures(page)]
-    assert [file for file in files if file.stat().st_size > 150_000] == []
 
 
 def data_of(chart):
@@ -115,12 +110,6 @@ def test_what_a_chart_says_is_translated_and_data_are_not(tmp_path):
     assert not_korean(tmp_path / "a.svg") == {"encoder, 헤드 1"}
 
 
-def test_the_models_of_the_tour_can_be_built():
-    """A model's new field, or a config's new key, shows here and not in the slow tests alone."""
-    tiny.transformer(300), tiny.language_model(300), tiny.masked_language_model(300)
-    tiny.recurrent(300, "additive", 32), tiny.vision_transformer(4, 20, 4)
-
-
 def differences(drawn, kept, tolerance, path=""):
     """Where two charts differ: in a word, or in a number by more than the tolerance."""
     if type(drawn) is not type(kept):
@@ -136,25 +125,6 @@ def differences(drawn, kept, tolerance, path=""):
     else:
         return [] if drawn == kept else [path]
     return [place for key, x, y in pairs for place in differences(x, y, tolerance, f"{path}/{key}")]
-
-
-def test_differences_are_seen():
-    chart = {"title": "a", "data": {"values": [{"x": 0.5}, {"x": 2.0}]}}
-    assert not differences(chart, {**chart, "data": {"values": [{"x": 0.501}, {"x": 2.0}]}}, 0.01)
-    assert differences(chart, {**chart, "data": {"values": [{"x": 0.6}, {"x": 2.0}]}}, 0.01)
-    assert differences(chart, {**chart, "data": {"values": [{"x": 0.5}]}}, 0.01)
-    assert differences(chart, {**chart, "title": "b"}, 0.01)
-
-
-@pytest.mark.parametrize(
-    ("language", "title", "file"),
-    [("en", "width", "runs/tour/scaling.svg"), ("ko", "폭", "runs/tour/ko/scaling.svg")],
-)
-def test_a_command_leaves_the_pictures_of_the_page(language, title, file, monkeypatch, capsys):
-    monkeypatch.setattr("docs.tour.scaling.show", lambda: {"title": "width"})
-    monkeypatch.setattr(picture, "save", lambda chart, *_: print(chart["title"]))
-    tour.main(["scaling", f"--language={language}"])
-    assert capsys.readouterr().out == f"{title}\npicture: {file}\n"
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ VOCABULARIES = {
 # {config.data.corpus: a function () -> ((language, language), {split: [(text, text), ...]})} of
 # sentence pairs that are generated, the same each time
 CORPORA = {
-    "builtin": "transformer.tools.quickstart.corpus:corpus",
+    "builtin": "transformer.tools.quickstart.grammar:corpus",
 }
 
 # 'config': what --help says, a function (arguments of the command line) -> text; 'key': what a
@@ -106,7 +106,7 @@ TRACKERS = {
 LIBRARY = {
     "load": "transformer.tools.api.loading:load",
     "config": "transformer.tools.api.loading:config",
-    "train": "transformer.tools.api.training:train",
+    "train": "transformer.tools.api.loading:train",
 }
 
 MODES = {

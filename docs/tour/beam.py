@@ -5,7 +5,7 @@ import itertools
 from docs.tour import picture, tiny
 from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import BatchDecoder, Part
-from transformer.tools.pages import beam_path
+from transformer.tools.pages import beam_view
 
 SOURCE = "밥 먹었어?"
 # What "밥 먹었어?" was translated as, ten times.
@@ -42,7 +42,7 @@ def show() -> picture.Chart:
 
     for width in (1, 2):
         decoder = BatchDecoder(model, beam_width=width, **SEARCH)
-        steps = list(beam_path.beam_path(decoder, params, source))
+        steps = list(beam_view.beam_path(decoder, params, source))
         (ids, score), *_ = steps[-1].finished
         print(f"beam of {width}: {pieces.decode([ids])[0]:24} log P = {score:.2f}")
     nodes, edges, places = [], [], {(): (0, 1)}

@@ -17,7 +17,7 @@ from docs.tour import beam, picture, tiny
 from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import BatchDecoder, Part
 from transformer.tasks import attention_weights
-from transformer.tools.pages import beam_path
+from transformer.tools.pages import beam_view
 
 LEFT, STEP, BETWEEN = 32, 46, 56  # the first word, from word to word, from source to target
 INPUTS, MEMORY, OUTPUTS, TITLE = 260, 332, 410, 496  # heights of vectors, and of the title
@@ -37,7 +37,7 @@ def show() -> picture.Chart:
     decoder = BatchDecoder(model, beam_width=2, **beam.SEARCH)
     params = compiled.cast_params(params, model)
     steps = []
-    for step in beam_path.beam_path(decoder, params, Part(tuple(ids))):
+    for step in beam_view.beam_path(decoder, params, Part(tuple(ids))):
         steps.append([])
         for it in step.candidates:
             says = tiny.names(pieces, it.ids)

@@ -186,8 +186,3 @@ def test_mistakes_are_explained(workdir, load, message):
 def test_a_task_without_a_model_to_call(trained):
     with pytest.raises(UserError, match="'memory': expected one of translation, "):
         transformer.load(trained("memory"))
-
-
-def test_no_other_name():
-    with pytest.raises(AttributeError, match="no attribute 'translate'"):
-        transformer.translate()

@@ -114,13 +114,6 @@ def test_faults_are_counted_and_listed(run, faulty, splits, tmp_path, caplog):
     assert rows[1][3:] == splits["train"][5]
 
 
-def test_a_table_on_a_terminal(run, faulty):
-    train, validation, test = run(terminal=True).split("\n\n")
-    assert "          1    0.17%  a side without text (blank): 11" in train.splitlines()
-    assert validation.endswith("nothing found")
-    assert test.startswith("test: 50 pairs\n")
-
-
 def test_a_shifted_file(run, splits, tmp_path, caplog):
     splits["train"][350:350] = [["", ""]]
     write(tmp_path / "text", **splits)

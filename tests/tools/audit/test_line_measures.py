@@ -90,13 +90,3 @@ def test_pieces_are_counted_exactly_where_a_line_may_be_too_long():
         estimates = described(text, pieces=pieces, max_length=most).pieces
         assert ((estimates > most) == (counts > most)).all()
         assert (estimates[estimates > 0] == counts[estimates > 0]).all()
-
-
-def test_characters_without_a_piece_are_counted_in_composed_text():
-    pairs, advanced = [("abc", "fed"), ("aéc e\u0301", "ab\x85"), ("abc 가", "é")], []
-    options = {"pieces": corpora.learn("text"), "max_length": 9, "advance": advanced.append}
-    source, target, spelt = parallel.measured(pairs, **options)
-    assert source.spelt.tolist() == [False, True, True]
-    assert target.spelt.tolist() == [False, True, True]
-    assert spelt == {"é": 3, "가": 1, "\x85": 1}
-    assert advanced == [3]

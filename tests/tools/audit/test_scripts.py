@@ -45,11 +45,6 @@ def test_ordinary_text_is_no_mojibake():
     assert not scripts.is_mojibake(ordinary)
 
 
-def test_codes_of_lines():
-    codes, starts = scripts.codes_of(["ab", "", "c"])
-    assert (codes.tolist(), starts.tolist()) == ([97, 98, 10, 10, 99, 10], [0, 3, 4])
-
-
 def test_a_skeleton_has_letters_and_marks_only():
     lines = ["It's 3 Ａpples!", "", "किताब 7", "..."]
     assert scripts.skeletons(lines) == ["itsapples", "", "किताब", ""]

@@ -3,12 +3,11 @@
 import io
 import json
 import math
-import xml.etree.ElementTree
 
 import pytest
 from families.language_model import language
-from tools.pages import evaluated_runs
-from tools.pages.evaluated_runs import REFERENCES, worse
+from tools.compare import evaluated_runs
+from tools.compare.evaluated_runs import REFERENCES, worse
 
 import launch
 from transformer.errors import UserError
@@ -65,9 +64,6 @@ def test_files_go_where_they_are_wanted(compared, tmp_path):
     again = compared("a", "b", f"--config.compare.page={elsewhere}")
     assert json.loads(again) == json.loads(first) | {"page": elsewhere}  # the same numbers
     assert (tmp_path / elsewhere).read_bytes() == page
-    compared("a", "b", "--config.compare.picture=lengths.svg")
-    picture = xml.etree.ElementTree.parse(tmp_path / "lengths.svg")
-    assert "words of the source" in "".join(picture.getroot().itertext())
 
 
 def test_a_workdir_does_not_say_where_the_page_goes(compared, tmp_path):
@@ -115,10 +111,6 @@ def test_the_settings_of_the_evaluation_are_compared(compared, tmp_path):
         (["a", "nothing"], "nothing does not exist: expected the folder of a trained run"),
         (["a", "b", "--config.compare.sentences=-1"], "sentences must be at least 0, found -1"),
         (["a", "b", "--config.compare.resamples=99"], "resamples must be at least 100, found 99"),
-        (
-            ["a", "b", "--config.compare.picture=c.png"],
-            r"picture must be a FILE\.svg, found 'c\.png'",
-        ),
         (["a", "b", "--config.compare.set=c"], r"set='c': a has been evaluated on test"),
         (["a", "b", "--config.compare.page=a"], r"compare\.page: a is a folder, expected a file"),
         (["a", "b", "--config.compare.pages=c"], r"did you mean --config\.compare\.page\?"),

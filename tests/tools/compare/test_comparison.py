@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from tools.pages import evaluated_runs
-from tools.pages.evaluated_runs import REFERENCES, worse
+from tools.compare import evaluated_runs
+from tools.compare.evaluated_runs import REFERENCES, worse
 
 from transformer.errors import UserError
 from transformer.tools.compare import comparison
@@ -61,13 +61,6 @@ def test_the_lines_that_differ_most(folders):
     assert item.outputs[2] == worse(REFERENCES, 0.9)[item.number - 1]
     assert len(compare(*folders, num_items=3).items) == 3
     assert compare(folders[0], folders[0], num_items=3).items == []
-
-
-def test_what_differs_in_the_configs(folders):
-    configs = [{"a": 1, "same": (1, 2)}, {"a": 2, "same": (1, 2), "new": False}]
-    assert comparison.differing(configs) == {"a": [1, 2], "new": [None, False]}
-    keys = ["model.d_model", "optimizer.schedule.d_model"]
-    assert compare(*folders).config == {key: [32, 64, 32] for key in keys}
 
 
 def test_a_classifier(tmp_path):

@@ -2,8 +2,9 @@
 
 import pytest
 from markupsafe import escape
-from tools.pages import browser, evaluated_runs
-from tools.pages.evaluated_runs import REFERENCES, worse
+from tools.compare import evaluated_runs
+from tools.compare.evaluated_runs import REFERENCES, worse
+from tools.pages import browser
 from tools.pages.workdirs import HOSTILE
 
 from transformer.tools.compare import comparison, comparison_page
@@ -28,11 +29,6 @@ def translations(tmp_path):
         evaluated_runs.translations(tmp_path / ("second run" * 6), lines, train__init_from=HOSTILE),
     ]
     return compare(*folders)
-
-
-def test_the_title_names_the_runs(translations):
-    for names, title in (("ab", "a and b"), ("abc", "a and 2 others")):
-        assert comparison_page.title(translations._replace(names=list(names))) == title
 
 
 def plots(section):

@@ -1,9 +1,9 @@
 """The tables of a comparison: every run in its row, its numbers as they are read."""
 
-from transformer.tools.compare import comparison_tables as tables
+from transformer.tools.compare import comparison_page as tables
 from transformer.tools.compare.comparison import Bucket, Comparison
-from transformer.tools.compare.significance import Measure, Score
-from transformer.tools.pages.evaluated import Evaluated
+from transformer.tools.compare.evaluated import Evaluated
+from transformer.tools.compare.kinds import Measure, Score
 from transformer.tools.pages.measures import Interval
 from transformer.tools.pages.run import Run
 

@@ -7,10 +7,10 @@ import pytest
 import sacrebleu
 from sacrebleu.significance import PairedTest
 from scipy import stats
-from tools.pages.evaluated_runs import REFERENCES, worse
+from tools.compare.evaluated_runs import REFERENCES, worse
 
-from transformer.tools.compare import significance
-from transformer.tools.pages.evaluated import Evaluated
+from transformer.tools.compare import kinds
+from transformer.tools.compare.evaluated import Evaluated
 from transformer.tools.pages.measures import wilson
 
 LABELS = ["a", "b", "c", "a"] * 50
@@ -28,7 +28,7 @@ def test_a_translation_has_sacrebleus_score_interval_and_p_value():
     named = [(str(i), lines) for i, lines in enumerate(hypotheses)]
     signatures, results = PairedTest(named, metrics, [REFERENCES], "bs", n_samples=200)()
     del results["System"]
-    measures = significance.translations(runs(REFERENCES, *hypotheses), 200)
+    measures = kinds.translations(runs(REFERENCES, *hypotheses), 200)
     for measure, title in zip(measures.values(), results, strict=True):
         assert measure.how == f"sacreBLEU's paired bootstrap, {signatures[title]}"
         for score, expected in zip(measure.scores, results[title], strict=True):
@@ -47,12 +47,12 @@ def wrong(share, seed=0):
 
 def translations(first, second):
     lines = [worse(REFERENCES, first), worse(REFERENCES, second)]
-    return significance.translations(runs(REFERENCES, *lines), 200)
+    return kinds.translations(runs(REFERENCES, *lines), 200)
 
 
 def classifications(first, second, seed=0, resamples=200):
     predictions = wrong(first, seed), wrong(second, seed and 99 + seed)
-    return significance.classifications(runs(LABELS, *predictions), resamples)
+    return kinds.classifications(runs(LABELS, *predictions), resamples)
 
 
 def texts(first, second):
@@ -61,7 +61,7 @@ def texts(first, second):
     nats = np.array([len(line) for line in lines]) * (1.0 + 0.1 * draws.standard_normal(200))
     worse_nats = nats * (1 + (second - first)) + (second != first) * draws.standard_normal(200)
     sides = [{"input": lines, "measure": [str(x) for x in y]} for y in (nats, worse_nats)]
-    return significance.texts([Evaluated(None, {}, x) for x in sides], 200)
+    return kinds.texts([Evaluated(None, {}, x) for x in sides], 200)
 
 
 @pytest.mark.parametrize("kind", [translations, classifications, texts])
@@ -89,20 +89,20 @@ def test_mcnemars_test_by_hand():
     """Of 10 items that only one run has right, the first has 1: 2 (1 + 10) / 2^10."""
     first = np.array([True] + [False] * 9 + [True] * 5 + [False] * 5)
     second = np.array([False] + [True] * 9 + [True] * 5 + [False] * 5)
-    assert significance.mcnemar(first, second) == pytest.approx(22 / 1024)
-    assert significance.mcnemar(second, first) == pytest.approx(22 / 1024)
-    assert significance.mcnemar(second, second) == 1.0
+    assert kinds.mcnemar(first, second) == pytest.approx(22 / 1024)
+    assert kinds.mcnemar(second, first) == pytest.approx(22 / 1024)
+    assert kinds.mcnemar(second, second) == 1.0
 
 
 def test_the_scores_of_labels():
-    scores = significance.classifications(runs(LABELS, ["a"] * 200), 100)
+    scores = kinds.classifications(runs(LABELS, ["a"] * 200), 100)
     assert scores["accuracy"].scores[0].interval == wilson(100, 200)
     value, low, high = scores["macro_f1"].scores[0].interval
     assert value == pytest.approx((2 / 3) / 3)
     assert low < value < high
     # Almost always right is not better than always: the interval of macro F1 is that of the
     # percentiles, not half their width around it.
-    for measure in significance.classifications(runs(LABELS, ["d", *LABELS[1:]]), 1000).values():
+    for measure in kinds.classifications(runs(LABELS, ["d", *LABELS[1:]]), 1000).values():
         value, low, high = measure.scores[0].interval
         assert low < value < high <= 1
 
@@ -111,5 +111,5 @@ def test_bits_per_character_by_hand():
     """Of a line and its line break: 2 and 6 characters."""
     nats = [str(x * math.log(2)) for x in (1.0, 3.0)]
     run = Evaluated(None, {}, {"input": ["a", "bcdef"], "measure": nats})
-    [score] = significance.texts([run], 100)["bits_per_character"].scores
+    [score] = kinds.texts([run], 100)["bits_per_character"].scores
     assert (*score.interval, score.p) == pytest.approx((0.5, 0.5, 0.5, 1.0))

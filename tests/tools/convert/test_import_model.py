@@ -28,13 +28,6 @@ def run(tmp_path_factory):
     return config, folder, translation.load(config, folder)
 
 
-def test_an_import_starts_from_translation_s_defaults(tmp_path):
-    workdir = f"--workdir={tmp_path / 'new'}"
-    mode, folders, config = command_line.parse(["--mode=import", "model", workdir])
-    assert (mode, folders) == ("import", (pathlib.Path("model"), tmp_path / "new"))
-    assert config.model.d_model == 512
-
-
 def test_a_workdir_is_loaded_like_a_run_s(run):
     config, folder, loaded = run
     assert loaded.model.options.positions == "halves"

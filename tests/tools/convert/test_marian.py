@@ -160,12 +160,6 @@ def test_a_config_that_does_not_fit_is_named(folder, changes, said):
         read(folder)
 
 
-def test_without_dropout_there_is_none(folder):
-    for dropout in (None, 0):
-        change(folder, dropout=dropout)
-        assert marian.read(folder).fields["dropout_rate"] == 0.0
-
-
 def test_what_a_search_does_is_read_from_the_newer_file(folder, tmp_path):
     _, model, params, vocab = read(folder)
     change(folder, num_beams=6, length_penalty=2)

@@ -104,7 +104,9 @@ def test_languages_that_are_not_named_are_empty(tmp_path, options, codes):
 )
 def test_a_file_that_does_not_fit_is_named(tmp_path, name, content, words):
     source = corpora.learn("source")
-    marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
+    marian_tokenizer.write(
+        tmp_path, tokenizer.Vocabulary(source, source), max_length=64, languages=("", "")
+    )
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=words):
         marian_tokenizer.read(tmp_path, IDS | SIZES | {"eos_token_id": 0, SHARED: True})
@@ -113,7 +115,7 @@ def test_a_file_that_does_not_fit_is_named(tmp_path, name, content, words):
 def test_two_vocabularies_are_two_tables(tmp_path):
     """Neither is taken for the other's, or for that of a shared matrix."""
     ours = tokenizer.Vocabulary(corpora.learn("source"), corpora.learn("target", size=300))
-    marian_tokenizer.write(tmp_path, ours, max_length=64)
+    marian_tokenizer.write(tmp_path, ours, max_length=64, languages=("", ""))
     with pytest.raises(UserError, match="separate_vocabs is true, but share_encoder"):
         marian_tokenizer.read(tmp_path, IDS | SIZES | {SHARED: True})
     (tmp_path / "target_vocab.json").unlink()
@@ -124,7 +126,9 @@ def test_two_vocabularies_are_two_tables(tmp_path):
 def test_the_names_of_special_ids_are_text_there_as_here(tmp_path):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     source = corpora.learn("source")
-    marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
+    marian_tokenizer.write(
+        tmp_path, tokenizer.Vocabulary(source, source), max_length=64, languages=("", "")
+    )
     theirs = transformers.MarianTokenizer.from_pretrained(tmp_path)
     for text in ("a </s> b", "<pad><unk> a"):
         pieces = theirs.convert_ids_to_tokens(theirs(text)["input_ids"])

@@ -26,14 +26,6 @@ def test_a_matrix_times_a_vector_is_our_kernel_s_product():
     assert matrices.foreign_shape(path, (2, 3, 5)) == output.shape
 
 
-def test_a_bias_of_heads_is_a_vector_and_a_table_is_as_it_is():
-    bias = np.arange(6).reshape(2, 3)
-    path = "encoder/layers_0/self_attention/query/bias"
-    assert matrices.to_foreign(path, bias).tolist() == [0, 1, 2, 3, 4, 5]
-    assert (matrices.from_foreign(np.arange(6), (2, 3)) == bias).all()
-    assert matrices.to_foreign("target_embedding/embedding", bias) is bias
-
-
 @pytest.mark.parametrize("count", [64, 4096])
 def test_sinusoids_are_recognised_in_bfloat16(count):
     """And where another program computed the angles in float64."""

@@ -41,11 +41,6 @@ def test_a_card_begins_with_what_the_hub_reads(card, tmp_path):
     assert "    python launch.py --mode=export mine --workdir=run --config.export." in rest
 
 
-def test_a_licence_that_is_not_given_is_said_and_not_invented(card):
-    assert "license: other" in card(licence="")
-    assert "licence is not stated" in card(licence="")
-
-
 def test_a_card_of_another_task_has_the_hub_s_name_of_it_and_no_languages(card):
     text = card("language_modelling")
     assert "pipeline_tag: text-generation" in text

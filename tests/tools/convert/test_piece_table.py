@@ -67,10 +67,6 @@ def test_the_fingerprint_names_model_and_table(table):
     assert PieceTable(table.processor, table.table).fingerprint == table.fingerprint
 
 
-def test_a_table_s_file_gives_the_table_back(table):
-    assert piece_table.loads(piece_table.dumps(table.table), "t") == table.table
-
-
 def test_a_damaged_table_is_named():
     with pytest.raises(UserError, match=r"shared.pieces is not a table"):
         piece_table.loads(b"[", "shared.pieces")

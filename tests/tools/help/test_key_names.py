@@ -31,11 +31,6 @@ def test_what_people_type_for_a_key(typed_key, meant):
     assert said.endswith(f"there is no key config.{typed_key}; did you mean --config.{meant}?")
 
 
-def test_what_is_like_nothing_gets_no_suggestion():
-    """Not 'vocabulary.shared', which has half of its letters."""
-    assert mistake(TEXT, "--config.train.save=1").endswith("there is no key config.train.save")
-
-
 def test_no_likely_name_is_missing():
     """Each exists in some config: a renamed key shows here."""
     configs = [config_files.default_config(task) for task in registry.TASKS]

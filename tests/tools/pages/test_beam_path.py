@@ -5,7 +5,7 @@ from helpers import decoders
 
 from transformer.data.tokenizer import END
 from transformer.decoding.batch_decoder import Part
-from transformer.tools.pages.beam_path import beam_path
+from transformer.tools.pages.beam_view import beam_path
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import math
 import pytest
 from tools.pages import workdirs
 
-from transformer.tools.pages import charts, curves
+from transformer.tools.pages import curves
 from transformer.tools.pages.page import Plot
 
 
@@ -37,14 +37,6 @@ def test_each_measure_has_a_plot(tmp_path):
     ends = "From first to last: training 6 → 1.5, validation 3.3 → 1.65."
     assert loss.description.endswith(ends)
     assert drawn["Throughput"].description.startswith("Tokens a second")
-
-
-@pytest.mark.parametrize("value", [0.2017, 5.524e-4])
-def test_a_single_point_is_no_way_from_itself_to_itself(value):
-    plot = curves.plot("", {"a": [(60, value)], "b": [(60, value)]})
-    assert plot.description == f"From first to last: a {value:.4g}, b {value:.4g}."
-    assert plot.spec["layer"][0]["encoding"]["y"]["axis"]["values"] == [value]
-    assert f">{value:.4g}<" in charts.svg(plot.spec)
 
 
 def test_points_are_finite_and_evenly_thinned_to_the_newest():

@@ -7,9 +7,9 @@ import pytest
 from tools.report import insides
 
 from transformer.errors import UserError
-from transformer.tasks import attention_weights, vocabularies
+from transformer.tasks import vocabularies
 from transformer.tasks.translation import TrainedTranslator
-from transformer.tools.api.translation_api import TranslationModel
+from transformer.tools.api.trained_models import TranslationModel
 from transformer.tools.pages import inline
 from transformer.tools.pages.page import Markup
 
@@ -36,12 +36,6 @@ def test_attention_is_that_of_the_model_s_own_translation_or_of_a_given_one(mode
     assert example["maps"][0]["name"] == "cross-attention"
     assert example["maps"][0]["queries"] == ["c", "b", "</s>"]
     assert example["maps"][0]["keys"] == ["a", "b", "c", "</s>"]
-
-
-def test_a_model_without_attention_is_refused(model, monkeypatch):
-    monkeypatch.setattr(attention_weights, "batch_weights", lambda *_, **__: {})
-    with pytest.raises(UserError, match="Transformer has no attention weights"):
-        inline.attention(model, "a b", "b a")
 
 
 def test_a_search_is_that_of_the_model_with_other_keys_of_decode(model):

@@ -29,10 +29,6 @@ def test_few_sentences_have_few_buckets(count):
     assert min(map(len, rows.values())) >= min(count, lengths.MIN_SENTENCES)
 
 
-def test_sentences_of_one_length_are_one_bucket():
-    assert lengths.buckets(words([4] * 3)) == ("words", {"≤4": [0, 1, 2], "all": [0, 1, 2]})
-
-
 def test_a_script_without_spaces_is_counted_in_characters():
     assert lengths.buckets(["나는 사과를 좋아해", "나는 가"])[0] == "words"
     expected = {"≤5": [0, 1], "all": [0, 1]}

@@ -167,34 +167,6 @@ def test_a_plot_is_a_picture_in_print_and_without_scripts(text, tmp_path):
         assert driver.execute_script(browser.FAINT) == []
 
 
-# Drawing a page's three plots for the first time after this takes half a second.
-SLOW_AT_FIRST = """
-const embed = vegaEmbed, second = new Promise((resolve) => setTimeout(resolve, 500));
-window.begun = window.ended = 0;
-window.vegaEmbed = async (...x) => {
-  if (begun++ < 3) await second;
-  const result = await embed(...x);
-  ended++;
-  return result;
-};
-"""
-
-
-@pytest.mark.slow
-def test_the_newest_theme_is_drawn_last(text, tmp_path):
-    """Also where the one before takes longer."""
-    file = tmp_path / "page.html"
-    file.write_text(text)
-    with browser.chromium() as driver:
-        browser.open_page(driver, file, dark=True)
-        driver.execute_script(SLOW_AT_FIRST)
-        browser.emulate(driver, dark=False)
-        browser.becomes(lambda: driver.execute_script("return begun"), 3)
-        browser.emulate(driver, dark=True)
-        browser.becomes(lambda: driver.execute_script("return ended"), 6)
-        assert colour(driver) == colour_of(dark=True)
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [

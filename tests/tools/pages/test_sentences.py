@@ -39,14 +39,6 @@ def test_samples_are_what_validations_have_logged(tmp_path):
     assert "<mark>two</mark> &lt;b&gt;" in markup.html
 
 
-def test_of_many_steps_a_few_are_shown():
-    by_step = {step: str(step) for step in range(100, 10_001, 100)}
-    names = list(sentences.merged(by_step))
-    assert len(names) == sentences.MAX_STEPS
-    assert (names[0], names[-1]) == ("step 100", "step 10,000")
-    assert sentences.merged(dict.fromkeys(by_step, "same")) == {"step 100–10,000": "same"}
-
-
 def test_the_words_that_the_reference_has_in_order_are_marked():
     marked = "a <mark>man</mark> &lt;likes&gt; <mark>an apple</mark>"
     item = sentences.item({}, {"x": "a man <likes> an apple"}, "the man, eats an apple!")

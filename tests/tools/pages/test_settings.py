@@ -30,9 +30,3 @@ def test_a_task_s_default_is_its_own(tmp_path):
     assert about == "Keys that differ from configs/classification.py: 1."
     assert differing.rows == [["model.cell", "gru", ""]]
     assert ["classify.batch_size", "the same"] in [[row[0], row[2]] for row in everything.rows]
-
-
-def test_packages_are_those_of_training_and_evaluation(tmp_path):
-    run = workdirs.translated(tmp_path)
-    [table] = settings.versions(run).parts
-    assert table.rows == [["jax", "0.10.2", "0.11.0"]]

@@ -2,7 +2,7 @@
 
 from helpers.corpora import catalogue
 
-from transformer.tools.quickstart import corpus, grammar
+from transformer.tools.quickstart import grammar
 
 
 def test_splits_and_fingerprint_are_of_the_generated_pairs(tmp_path, monkeypatch):
@@ -16,7 +16,7 @@ def test_splits_and_fingerprint_are_of_the_generated_pairs(tmp_path, monkeypatch
         fingerprints.append(loaded.fingerprint)
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(grammar, "SEED", 1)
-    corpus.corpus.cache_clear()
+    grammar.corpus.cache_clear()
     fingerprints.append(load("train").fingerprint)
-    corpus.corpus.cache_clear()
+    grammar.corpus.cache_clear()
     assert len({*fingerprints}) == 4

@@ -8,7 +8,7 @@ from transformer.data.tokenizer import END
 from transformer.decoding.translator import Translator
 from transformer.tasks import vocabularies
 from transformer.tools.pages import beam_view, charts
-from transformer.tools.pages.beam_path import Candidate, Step
+from transformer.tools.pages.beam_view import Candidate, Step
 from transformer.tools.pages.page import Plot
 from transformer.tools.report import beam
 

@@ -77,10 +77,6 @@ def test_the_attention_is_of_what_is_classified(runs, pooling):
         np.testing.assert_allclose(weights / 1000, expected_LHP, atol=6e-4)
 
 
-def test_a_model_without_layers_has_no_attention(runs):
-    assert image_attention.section(runs("mean", num_layers=0)[0]) is None
-
-
 def test_heads_look_as_far_as_the_patches_are_that_they_attend_to():
     """One looks at its own patch, one at the class token, too, one at the patch mirrored in the
     middle column, one nowhere in particular; patches are 4 pixels apart."""
@@ -101,10 +97,6 @@ def test_images_that_are_gone_are_said(runs):
     config.data.directory = "/nowhere"
     section = image_attention.section(loaded._replace(run=loaded.run._replace(config=config)))
     assert "not here" in section.parts[0]
-
-
-def test_other_tasks_have_no_images(tmp_path):
-    assert image_attention.section(insides.translating(tmp_path / "run")) is None
 
 
 @pytest.mark.slow

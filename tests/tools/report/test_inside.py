@@ -39,12 +39,6 @@ def test_a_third_of_the_labelled_is_wrong():
     assert len(inside.labelled(insides.inside(None, None, None, right), 6).items) == 6
 
 
-def test_a_run_without_a_checkpoint_has_no_inside(tmp_path):
-    run = workdirs.translated(tmp_path)
-    assert inside.load(run) is None
-    assert f"{run.workdir / 'params'} has no" in inside.missing(run).parts[0]
-
-
 def test_a_run_is_loaded(tmp_path):
     params = tiny.parameters(reversal.model(), tiny.unpacked(tiny.pairs())["inputs"])
     reversal.write_workdir(tmp_path, params)

@@ -10,7 +10,7 @@ from PIL import Image
 from tools.pages import workdirs
 
 from transformer.errors import UserError
-from transformer.tools.pages.page import Plot, Table
+from transformer.tools.pages.page import Table
 from transformer.tools.report import pictures, predictions
 
 
@@ -31,12 +31,6 @@ def test_the_matrix_and_the_surest_errors(tmp_path):
         (0.6, "good", "bad", "text 1"),
     ]
     assert "3 of 3 errors" in errors.caption
-
-
-def test_of_many_classes_there_is_no_matrix(tmp_path):
-    names = [f"class {i}" for i in range(predictions.MAX_CLASSES + 1)]
-    parts = predictions.section(workdirs.classified(tmp_path, names)).parts
-    assert not any(isinstance(part, Plot) for part in parts)
 
 
 def test_what_is_missing(tmp_path):

@@ -45,14 +45,6 @@ async def begun(recorder, count):
         await asyncio.sleep(0.001)
 
 
-def test_answers_come_in_the_order_of_the_lines():
-    async def scenario(batcher, recorder):
-        assert await asyncio.gather(*batcher.submit(["a", "b", "c", "d", "e"])) == [*"ABCDE"]
-        assert batcher.submit([]) == []
-
-    assert run(scenario) == [["a0", "b1", "c2", "d3"], ["e4"]]
-
-
 def test_a_short_request_shares_the_next_batch_of_a_long_one():
     async def scenario(batcher, recorder):
         long, short = batcher.submit(["a"] * 4), batcher.submit(["b"])
@@ -126,14 +118,3 @@ def test_a_line_fails_by_itself():
         assert await asyncio.gather(*batcher.submit(["a"])) == ["A"]
 
     assert run(scenario)[0] == ["a0", "b0", "bad1"]
-
-
-def test_workers_translate_at_the_same_time():
-    async def scenario(batcher, recorder):
-        recorder.go.clear()
-        lines = batcher.submit(["a"] * 8)
-        await begun(recorder, 2)
-        recorder.go.set()
-        await asyncio.gather(*lines)
-
-    assert sorted(run(scenario, workers=2)) == [["a0", "a1", "a2", "a3"], ["a4", "a5", "a6", "a7"]]

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from transformer.tools.sweep import children, slots, sweep_file
+from transformer.tools.sweep import children, sweep_file
 
 FAKE = Path(__file__).with_name("fake_launch.py")
 BASE = """
@@ -17,7 +17,7 @@ def fake(patch, environments=({},)):
     """Makes sweeps start FAKE, and look at it often."""
     patch.setattr(children, "LAUNCH", FAKE)
     patch.setattr(children, "POLL_SECONDS", 0.02)
-    patch.setattr(slots, "environments", lambda processes: list(environments))
+    patch.setattr(children, "environments", lambda processes: list(environments))
     # Half of the time of a process that does next to nothing.
     patch.setattr(sys, "executable", sys._base_executable)
 

@@ -58,20 +58,6 @@ def test_each_process_has_its_environment(run_all, tmp_path, monkeypatch):
     assert {x["SLURM_STEP_NODELIST"] for x in seen} == {None}
 
 
-def test_no_more_run_than_there_are_environments(run_all, tmp_path, monkeypatch):
-    counts, running, real = [], set(), children.subprocess.Popen
-
-    def popen(*arguments, **options):
-        process = real(*arguments, **options)
-        running.add(process)
-        counts.append(sum(x.poll() is None for x in running))
-        return process
-
-    monkeypatch.setattr(children.subprocess, "Popen", popen)
-    run_all(sweeps.runs(tmp_path, FOUR), [{}, {}])
-    assert max(counts) == 2
-
-
 def test_a_signal_reaches_those_that_run_and_starts_no_other(run_all, tmp_path):
     runs = sweeps.runs(tmp_path, "[rows.slow]\nseeds = [0, 1, 2]\n[rows.base]\n")
     waits = [run.workdir / "waits" for run in runs[:2]]
@@ -99,8 +85,3 @@ def test_an_error_leaves_no_process(run_all, tmp_path):
     while "Terminated" not in runs[0].log.read_text():  # the fake's own word
         assert time.perf_counter() - started < 20
         time.sleep(0.02)
-
-
-def test_statuses_in_words():
-    assert children.in_words(2) == "exit status 2"
-    assert children.in_words(-9) == "killed by SIGKILL"

@@ -5,7 +5,7 @@ import json
 import pytest
 from tools.sweep import sweeps
 
-from transformer.tools.sweep import p_values
+from transformer.tools.sweep import outcomes as p_values
 from transformer.tools.sweep.outcomes import Outcome
 
 
@@ -35,10 +35,3 @@ def test_the_first_seed_that_both_have_is_compared(row, caplog):
     assert "no p-value of c-seed1: they are of different sets" in caplog.text
     # A score without a test: the first that has one.
     assert p_values.against_first(rows[:2], "nats_per_token")[1].of == "chrf"
-
-
-def test_a_run_that_was_evaluated_again_has_no_p_value(row, caplog):
-    first, second = row("first", {0: 20.0}), row("a", {0: 22.0})
-    second[0].result["bleu"] = 23.0
-    assert p_values.against_first([first, second], "bleu") == [None, None]
-    assert "a-seed0 has been evaluated again, with another result" in caplog.text

@@ -1,15 +1,11 @@
 """The table: means, deviations and differences, and what is missing."""
 
-import math
-import statistics
-
 import pytest
 from tools.sweep.sweeps import read
 
 from transformer.tools.pages import page
-from transformer.tools.sweep import sweep_tables as tables
-from transformer.tools.sweep.outcomes import Outcome
-from transformer.tools.sweep.p_values import PValue
+from transformer.tools.sweep import sweep_page as tables
+from transformer.tools.sweep.outcomes import Outcome, PValue
 
 SCORES = {"base": [20.0, 21.0, 25.0], "rotary": [30.0, None], "worse": [1.0], "failed": [None]}
 
@@ -51,16 +47,6 @@ def test_the_table_of_a_sweep(summaries):
     assert further.rows[3] == ["failed", "-", "-"]
 
 
-def test_the_values_are_those_of_the_table(summaries):
-    values = tables.values(summaries, "bleu", "highest")
-    base, rotary, _, failed = values["rows"]
-    assert (values["score"], values["best_is"]) == ("bleu", "highest")
-    assert base["deviation"] == pytest.approx(statistics.stdev(SCORES["base"]))
-    assert (rotary["mean"], rotary["difference"], rotary["p"]["value"]) == (30.0, 8.0, 0.0001)
-    assert [run["failure"] for run in rotary["runs"]] == ["", "out of memory"]
-    assert all(map(math.isnan, (rotary["deviation"], failed["mean"], failed["difference"])))
-
-
 def test_what_p_is_of_is_said(summaries):
     [words] = tables.about(summaries, "bleu", "highest")[2:]
     assert words.startswith(
@@ -71,9 +57,3 @@ def test_what_p_is_of_is_said(summaries):
     assert [words.partition(" against")[0] for words in both] == [
         *("p is of BLEU, rotary with seed 0", "p is of BLEU, worse with seed 2")
     ]
-
-
-def test_numbers_that_are_not_finite():
-    assert tables.spread([1.0, math.inf]).in_words("bleu") == "inf"
-    assert tables.spread([math.nan, 1.0]).in_words("bleu") == "-"
-    assert tables.spread([]).in_words("bleu") == "-"

@@ -5,6 +5,5 @@ program of its own lacks what launch.py sets up for speed on CPUs: the allocator
 calling thread computing, and a scheduler for little memory (runtime/startup.py); together a quarter
 of a small training step, and nothing on an accelerator.
 
-Read loading.py, then a model for each task: translation_api.py, language_model_api.py and
-classifier_api.py; last training.py.
+Read loading.py (a workdir -> a model; training), then trained_models.py, a class for each task.
 """

@@ -1,8 +1,9 @@
-"""A workdir -> a model to call."""
+"""A workdir -> a model to call; a config -> a trained workdir."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -10,28 +11,20 @@ from transformer import registry
 from transformer.errors import UserError, did_you_mean
 from transformer.models import kernels
 from transformer.modes import command_line
+from transformer.modes import train as mode
 from transformer.runtime import paths
 from transformer.workdir import config_files, key_tables
 
-if TYPE_CHECKING:
-    from transformer.tools.api import classifier_api, language_model_api, translation_api
-
-    Model = (
-        translation_api.TranslationModel
-        | language_model_api.LanguageModel
-        | classifier_api.Classifier
-    )
-
 # {config.task: the class of its models}
 KINDS = {
-    "translation": "transformer.tools.api.translation_api:TranslationModel",
-    "language_modelling": "transformer.tools.api.language_model_api:LanguageModel",
-    "classification": "transformer.tools.api.classifier_api:Classifier",
-    "image_classification": "transformer.tools.api.classifier_api:Classifier",
+    "translation": "transformer.tools.api.trained_models:TranslationModel",
+    "language_modelling": "transformer.tools.api.trained_models:LanguageModel",
+    "classification": "transformer.tools.api.trained_models:Classifier",
+    "image_classification": "transformer.tools.api.trained_models:Classifier",
 }
 
 
-def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> "Model":
+def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> Any:
     """Returns a trained run's model: a TranslationModel, a LanguageModel or a Classifier.
 
     `changes` are keys of its config, such as {"decode.beam_width": 8, "evaluate.weights": "best"}.
@@ -56,6 +49,27 @@ def config(name: str, changes: Mapping[str, Any] | None = None) -> ConfigDict:
     --config.train.num_steps=1000.
     """
     return command_line.set_keys(config_files.load_config(name), as_arguments(changes))
+
+
+def train(
+    config: ConfigDict,
+    workdir: str | Path,
+    on_log: Callable[[dict[str, Any]], object] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any] | None:
+    """Trains from the workdir's newest checkpoint, or from scratch; returns the test set's result.
+
+    As --mode=train, but no signal is handled. `on_log` gets each line of metrics.jsonl, such as
+    {"kind": "train", "step": 100, "loss": 3.2, ...}. Once `should_stop()`, called after every step,
+    is true, the run is saved and returns None: the same call goes on from there. UserError for a
+    mistake in the config.
+    """
+    if not isinstance(config, ConfigDict):
+        raise UserError(f"expected a config, as of transformer.config, found {config!r:.80}")
+    kernels.use(config.kernels)
+    signals = lambda: contextlib.nullcontext(should_stop)
+    _, result = mode.run(config, paths.path(str(workdir)), signals, on_log)
+    return result
 
 
 def changed(config: ConfigDict, section: str, changes: Mapping[str, Any]) -> dict[str, Any]:

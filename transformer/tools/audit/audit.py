@@ -1,10 +1,8 @@
 """--mode=audit: looks for faults in the sentence pairs of a config, before training."""
 
-import json
 import logging
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +12,8 @@ from transformer.data import corpora, text_files
 from transformer.errors import UserError, quantity
 from transformer.runtime import paths
 from transformer.tasks import splits, vocabularies
-from transformer.tools.audit import (
-    audit_page,
-    cleaning,
-    faults,
-    findings,
-    languages,
-    line_measures,
-    raw_pairs,
-)
-from transformer.tools.audit.findings import Split
+from transformer.tools.audit import audit_page, faults, line_measures, raw_pairs, scripts
+from transformer.tools.audit.audit_page import Split
 from transformer.tools.pages import page
 
 
@@ -39,24 +29,20 @@ def audit(config: ConfigDict, folder: Path) -> None:
     readers = make_readers(config, folder, pairs["train"])
     examined = {}
     for name, read in pairs.items():
-        examined[name] = findings.examine(name, read, readers, config.data.max_length)
-    findings.compare_with_train(examined)
-    result = {name: findings.summary(split) for name, split in examined.items()}
+        examined[name] = audit_page.examine(name, read, readers, config.data.max_length)
+    audit_page.compare_with_train(examined)
+    result = {name: audit_page.summary(split) for name, split in examined.items()}
     if config.audit.page:
         write_page(config, examined, result)
     if config.audit.lines:
         file = paths.path(config.audit.lines)
         for name, split in examined.items():
-            cleaning.write_list(file, name, split.pairs, split.masks)
+            raw_pairs.write_list(file, name, split.pairs, split.masks)
         logging.info("all faulty pairs are in %s", file)
     if config.audit.clean:
         clean(config, examined)
-    tables = "\n\n".join(findings.table(name, values) for name, values in result.items())
-    if sys.stdout.isatty():
-        print(tables, flush=True)
-    else:
-        logging.info("the faults of each split:\n\n%s", tables)
-        print(json.dumps(result), flush=True)
+    tables = "\n\n".join(audit_page.table(name, values) for name, values in result.items())
+    page.show(tables, result)
 
 
 def check(config: ConfigDict) -> None:
@@ -71,7 +57,7 @@ def check(config: ConfigDict) -> None:
         page.check_writable(Path(options.page), "config.audit.page")
     for key in ("lines", "clean"):
         if options[key]:
-            cleaning.check_new(options[key], key)
+            raw_pairs.check_new(options[key], key)
 
 
 def drop_names(config: ConfigDict) -> list[str]:
@@ -114,7 +100,7 @@ def make_readers(
     both = config.data.source_language, config.data.target_language
     # py3langid's codes have no country: ko-KR becomes ko.
     codes = [re.split("[-_]", code.lower())[0] for code in both]
-    for code in sorted({*codes} - {*languages.identifier().labels}):
+    for code in sorted({*codes} - {*scripts.identifier().labels}):
         logging.info("py3langid does not know the language %r: its lines may be in any", code)
     readers = []
     for side, script in enumerate(line_measures.side_scripts(train.read)):
@@ -133,9 +119,8 @@ def write_page(config: ConfigDict, examined: dict[str, Split], result: dict) -> 
         texts = raw_pairs.texts(split.pairs, numbers)
         sections.append(audit_page.section(name, result[name], split.masks, texts))
     data = config.data
-    html = page.html(f"Audit of {data.source_language}–{data.target_language} pairs", sections)
-    paths.write_file(file := Path(config.audit.page), html.encode("utf-8", "replace"))
-    logging.info("the page is %s", file)
+    title = f"Audit of {data.source_language}–{data.target_language} pairs"
+    page.write(Path(config.audit.page), title, sections)
 
 
 def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
@@ -148,9 +133,9 @@ def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
         if name == "train":
             masks = {fault: split.masks[fault] for fault in drop_names(config)}
             dropped = np.logical_or.reduce([*masks.values()])
-            cleaning.write_list(folder / "dropped.tsv", name, split.pairs, masks)
+            raw_pairs.write_list(folder / "dropped.tsv", name, split.pairs, masks)
             logging.info("%s: dropped %s of train", folder, quantity(int(dropped.sum()), "pair"))
-        cleaning.write_copy(folder, name, split.pairs, codes, ~dropped)
+        raw_pairs.write_copy(folder, name, split.pairs, codes, ~dropped)
     values = {"corpus": "parallel_text", "directory": folder}
     # A split that the copy lacks gets an empty name, or training would look for its files there.
     values |= {name: name if name in examined else "" for name in corpora.SPLITS}

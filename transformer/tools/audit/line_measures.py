@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.tools.audit import languages, scripts
+from transformer.tools.audit import scripts
 from transformer.tools.audit.raw_pairs import text
 from transformer.tools.audit.scripts import BROKEN, INVISIBLE, LETTER
 
@@ -102,7 +102,7 @@ def describe(lines: Sequence[str], reader: Reader) -> tuple[Lines, list[str]]:
     # A line without letters, such as '3 + 4', is compared by its characters.
     near = [skeleton or "".join(line.split()) for skeleton, line in skeletons]
     letters = number_of(kinds >= LETTER)
-    to_other, to_likeliest = languages.evidence(lines, *reader.languages)
+    to_other, to_likeliest = scripts.evidence(lines, *reader.languages)
     # Without a vocabulary no character counts as spelt in bytes.
     spelt = np.zeros(len(codes), bool)
     if reader.pieces:

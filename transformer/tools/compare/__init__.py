@@ -1,6 +1,6 @@
 """--mode=compare: compares runs on one test set, side by side.
 
-Read kinds.py (how each kind of result is scored again), comparison.py (values), significance.py
-(p-values, intervals), comparison_tables.py, comparison_page.py, compare.py (the mode; its keys are
-in compare_keys.py).
+Read evaluated.py (the lines that an evaluation has kept of a test set), kinds.py (how each kind of
+result is scored again, with p-values and intervals), comparison.py (values), comparison_page.py
+(tables and page), compare.py (the mode; its keys are in compare_keys.py).
 """

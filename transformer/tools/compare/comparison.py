@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.errors import UserError
-from transformer.tools.compare.kinds import Kind, kind_of
-from transformer.tools.compare.significance import Measure
+from transformer.tools.compare.evaluated import Evaluated
+from transformer.tools.compare.kinds import Kind, Measure, kind_of
 from transformer.tools.pages import lengths
-from transformer.tools.pages.evaluated import Evaluated
 from transformer.tools.pages.run import num_parameters
 from transformer.workdir import results
 from transformer.workdir.key_tables import flatten

@@ -75,10 +75,7 @@ def opened(folder: Path) -> Iterator[Arrays]:
     try:
         import torch
     except ImportError as error:
-        raise UserError(
-            f"{file} is a file of PyTorch's: install torch to read it, or convert it to "
-            "model.safetensors"
-        ) from error
+        raise UserError(f"{file} is PyTorch's: install torch to read it") from error
     # weights_only: only arrays are unpickled, so that no code in the file runs. Files from before
     # PyTorch 1.6, such as most of OPUS-MT's, are not zip files and cannot be memory-mapped.
     mmap = zipfile.is_zipfile(file)

@@ -44,7 +44,7 @@ WHOLE = {
     "decoder/norm/scale": "decoder/layer_norm/gamma",
     "decoder/norm/bias": "decoder/layer_norm/beta",
 }
-# Learned position embeddings, which `_encodings` makes the table of each half.
+# Learned position embeddings, the table of each half.
 POSITIONS = ("source_positions/embedding", "target_positions/embedding")
 
 
@@ -77,10 +77,7 @@ def write(
     try:
         from ctranslate2.specs import model_spec, transformer_spec
     except ImportError as error:
-        raise UserError(
-            "--config.export.format=ctranslate2 needs CTranslate2's package: pip install "
-            "ctranslate2"
-        ) from error
+        raise UserError("config.export.format=ctranslate2: pip install ctranslate2") from error
     options = model.options
     spec = transformer_spec.TransformerSpec.from_config(
         (options.num_layers, model.decoder_options.num_layers),
@@ -104,9 +101,12 @@ def write(
         array = np.concatenate([arrays[part] for part in sorted(arrays)])
         array = np.ascontiguousarray(array, np.float32)
         setattr(model_spec.index_spec(spec, place), variable, array)
-    for half, side in (("encoder", "source"), ("decoder", "target")):
-        encodings = _encodings(model, params, side, max(positions, LONGEST))
-        getattr(spec, half).position_encodings.encodings = encodings
+    sinusoids_PD = None
+    if options.positions != "learned":
+        places_1P = np.arange(max(positions, LONGEST))[None]
+        [sinusoids_PD] = np.asarray(sinusoids(places_1P, options.d_model, options.positions))
+    for half, path in (("encoder", POSITIONS[0]), ("decoder", POSITIONS[1])):
+        getattr(spec, half).position_encodings.encodings = params.get(path, sinusoids_PD)
     spec.config.layer_norm_epsilon = options.norm_epsilon
     spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]
     spec.config.eos_token, spec.config.unk_token = pieces[1][END], pieces[1][UNKNOWN]
@@ -134,14 +134,3 @@ def place_of(path: str) -> tuple[str, int]:
     place, part = MODULES[module]
     names = {"kernel": "weight", "scale": "gamma", "bias": "beta" if "norm" in module else "bias"}
     return f"{half}/layer_{layer}/{place}/{names[name]}", part
-
-
-def _encodings(
-    model: nn.Module, params: dict[str, np.ndarray], side: str, count: int
-) -> np.ndarray:
-    """Returns the position encodings of a side, [P, D]: `count` sinusoids, or the learned table."""
-    options = model.options
-    if options.positions == "learned":
-        return np.asarray(params[f"{side}_positions/embedding"])
-    positions_1P = np.arange(count)[None]
-    return np.asarray(sinusoids(positions_1P, options.d_model, options.positions))[0]

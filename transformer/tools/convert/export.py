@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import flax.linen as nn
+import jax
 import numpy as np
 from ml_collections import ConfigDict
 
@@ -25,15 +25,13 @@ def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     folder, source = folders
     check(config, folder)
     run = saved_model.load(config, source)
-    flat = weights.flatten(run.params)
-    params = {path: np.asarray(array, np.float32) for path, array in flat.items()}
     with new_folders.new_folder(folder) as written:
-        write(written, config, source, run.model, params)
+        write(written, config, source, run)
         card = model_card.text(config, source, run, folder)
         (written / "README.md").write_text(card, "utf-8")
         # Last, because the checksums are those of all files so far.
         (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
-    number = quantity(sum(array.size for array in params.values()), "parameter")
+    number = quantity(sum(x.size for x in jax.tree.leaves(run.params)), "parameter")
     logging.info("exported step %d of %s into %s: %s", run.step, source, folder, number)
 
 
@@ -56,14 +54,10 @@ def check(config: ConfigDict, folder: Path) -> None:
     new_folders.check_new(folder)
 
 
-def write(
-    folder: Path,
-    config: ConfigDict,
-    source: Path,
-    model: nn.Module,
-    params: dict[str, np.ndarray],
-) -> None:
-    """Writes the files of config.export.format; `params` are {path: array}."""
+def write(folder: Path, config: ConfigDict, source: Path, run: saved_model.SavedModel) -> None:
+    """Writes the files of config.export.format."""
+    flat = weights.flatten(run.params)
+    params = {path: np.asarray(array, np.float32) for path, array in flat.items()}
     if config.export.format == "safetensors":
         arrays.write(folder / "model.safetensors", params)
         _write_run(folder, config, source)
@@ -74,13 +68,13 @@ def write(
     if config.export.format == "huggingface":
         languages = config.data.source_language, config.data.target_language
         generation = _generation(config, longest)
-        marian.write(folder, model, params, vocabulary, generation, languages, longest)
+        marian.write(folder, run.model, params, vocabulary, generation, languages, longest)
         return
     for name, side in vocabulary.sides.items():
         (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
     pieces = [side.pieces(range(len(side))) for side in vocabulary]
     quantization = config.export.quantization
-    ctranslate2_write.write(folder, model, params, pieces, quantization, positions=longest)
+    ctranslate2_write.write(folder, run.model, params, pieces, quantization, positions=longest)
 
 
 def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
@@ -101,16 +95,14 @@ def _generation(config: ConfigDict, longest: int) -> dict[str, Any]:
 
     They go into generation_config.json.
     """
-    decode, imported = config.decode, config.vocabulary.get("max_length", 0)
+    decode = config.decode
     alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
-    # Alpha goes with both penalties, though the ranking of hypotheses can differ.
     if decode.length_penalty == "gnmt":
-        message = "export: generate divides log P by length^%g there; as length_penalty=power here"
-        logging.warning(message, alpha)
+        logging.warning("export: hypotheses are ranked as by decode.length_penalty=power there")
     return {
         "num_beams": decode.beam_width,
         "length_penalty": alpha,
         # True: a search ends once `num_beams` hypotheses are finished.
         "early_stopping": decode.stopping == "full",
-        "max_length": config.export.max_length or imported or longest,
+        "max_length": config.export.max_length or longest,
     }

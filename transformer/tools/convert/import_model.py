@@ -66,10 +66,12 @@ def read_marian(config: ConfigDict, folder: Path) -> tuple[dict[str, np.ndarray]
     check_marian(folder)
     foreign = marian.read(folder)
     config.model.update(foreign.fields)
-    set_languages(config, marian_tokenizer.languages(folder))
-    # Unlocked: only imported models have the key vocabulary.max_length.
-    with config.unlocked():
-        config.update_from_flattened_dict(foreign.config)
+    # The languages of the command line, else those that the model names.
+    named = marian_tokenizer.languages(folder)
+    for side, name in zip(("source", "target"), named, strict=True):
+        key = f"{side}_language"
+        config.data[key] = config.data[key] or name or side
+    config.update_from_flattened_dict(foreign.config)
     key_tables.check(config, "import")
     source, target = (len(order.pieces) for order in foreign.orders)
     shapes = shapes_of(config, {"source_vocab_size": source, "target_vocab_size": target})
@@ -106,19 +108,6 @@ def check_marian(folder: Path) -> None:
             f"{file}: only Hugging Face's marian, and what --mode=export writes as safetensors, "
             f"can be imported, found {kind!r}"
         )
-
-
-def set_languages(config: ConfigDict, named: tuple[str, str]) -> None:
-    """Fills in the languages that the command line leaves empty with those the model names.
-
-    Where neither names a language, warns, and calls the sides 'source' and 'target'.
-    """
-    for side, name in zip(("source", "target"), named, strict=True):
-        key = f"{side}_language"
-        if not (config.data[key] or name):
-            message = "the model does not name its %s language: config.data.%s=%r, the end of files"
-            logging.warning(message, side, key, side)
-        config.data[key] = config.data[key] or name or side
 
 
 def save(folder: Path, params: dict[str, np.ndarray], config: ConfigDict) -> None:

@@ -109,15 +109,15 @@ def read_params(
         def fault(name: str, array: np.ndarray) -> str:
             # Index 1, the decoder: from position 1 on. Position 0 may have START's vector (below).
             if name in SINUSOIDS:
-                first = SINUSOIDS.index(name)
-                is_right = matrices.are_sinusoids(array, D, first)
-                return "" if is_right else "is not a table of Marian's sinusoids"
-            if name in same:
+                is_right = matrices.are_sinusoids(array, D, SINUSOIDS.index(name))
+                what = "a table of Marian's sinusoids"
+            elif name in same:
                 is_right = np.array_equal(array, source.load(present[0]))
-                return "" if is_right else f"is not {present[0]}, with which it is tied"
-            # Version 5 writes model.shared.weight of untied matrices, too, and does not use it.
-            is_unused = name == SHARED and is_shared
-            return "" if is_unused else "is not an array of this Marian model"
+                what = f"{present[0]}, with which it is tied"
+            else:
+                # Version 5 writes model.shared.weight of untied matrices, too, and does not use it.
+                is_right, what = name == SHARED and is_shared, "an array of this Marian model"
+            return "" if is_right else f"is not {what}"
 
         places = {path: place_of(path) for path in shapes}
         params = {}

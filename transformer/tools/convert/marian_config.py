@@ -36,11 +36,10 @@ NOT_SEARCHED = {
 }
 # {field of config.json: its type; or, where a file may lack the field, the default}
 CONFIG = {
-    **dict.fromkeys(("d_model", "encoder_layers", "decoder_layers"), int),
+    **dict.fromkeys(("d_model", "encoder_layers", "decoder_layers", "vocab_size"), int),
     **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), int),
     **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), int),
     **dict.fromkeys(("pad_token_id", "eos_token_id", "decoder_start_token_id"), int),
-    "vocab_size": int,
     "decoder_vocab_size": 0,  # 0: vocab_size
     "activation_function": str,
     "scale_embedding": False,
@@ -52,7 +51,6 @@ CONFIG = {
 SEARCH = {
     "num_beams": 4,
     "length_penalty": 1.0,
-    "max_length": 0,
     "min_length": 0,
     "bad_words_ids": [],
     "renormalize_logits": False,
@@ -140,8 +138,6 @@ def search_of(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], boo
         # `generate` ranks hypotheses by log P / length^alpha.
         "decode.length_penalty": "power",
         "decode.length_alpha": float(search["length_penalty"]),
-        # The longest output of `generate`, which --mode=export writes again.
-        "vocabulary.max_length": search["max_length"],
         # `generate` counts the start symbol: its 5 is our 4.
         "decode.min_length": max(0, search["min_length"] - 1),
         "decode.stopping": "full" if search.get("early_stopping") is True else "best",

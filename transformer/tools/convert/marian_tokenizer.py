@@ -155,10 +155,7 @@ def order_there(vocabulary: tokenizer.Vocabulary) -> tuple[list[int], list[int]]
 
 
 def write(
-    folder: Path,
-    vocabulary: tokenizer.Vocabulary,
-    max_length: int,
-    languages: tuple[str, str] = ("", ""),
+    folder: Path, vocabulary: tokenizer.Vocabulary, max_length: int, languages: tuple[str, str]
 ) -> None:
     """Writes source.spm, target.spm, vocab.json and tokenizer_config.json."""
     for name, side in vocabulary.sides.items():

@@ -8,7 +8,6 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.tools.pages import measures
 from transformer.tools.pages.curves import LEGEND, MAX_IN_WORDS
-from transformer.tools.pages.evaluated import tokenizer
 from transformer.tools.pages.measures import Interval
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.pages.run import Run
@@ -37,7 +36,8 @@ def section(run: Run) -> Section | None:
     unit, rows = buckets(sources)
     counts = {name: len(lines) for name, lines in rows.items()}
     plots = []
-    for title, metric in (("BLEU", BLEU(tokenize=tokenizer(newest.result))), ("chrF", CHRF())):
+    bleu = BLEU(tokenize=measures.tokenizer(newest.result))
+    for title, metric in (("BLEU", bleu), ("chrF", CHRF())):
         scores = {}
         for name, lines in rows.items():
             chosen = ([side[i] for i in lines] for side in both)

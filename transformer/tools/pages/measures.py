@@ -1,11 +1,15 @@
 """The names and descriptions of scores, scores as text, and 95 % intervals."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import sacrebleu
 from sacrebleu.metrics.base import Metric
+
+from transformer.errors import UserError
 
 RESAMPLES, SEED = 1000, 12345  # of the bootstrap; sacreBLEU's defaults
 
@@ -68,6 +72,19 @@ def in_digits(key: str, score: float | Interval) -> str:
         return number(score)
     value, low, high = map(number, score)
     return f"{value}\u00a0[{low},\u00a0{high}]"
+
+
+def tokenizer(result: dict) -> str:
+    """Returns the name of sacreBLEU's tokenizer in a result's signature; "" without a signature.
+
+    UserError for a signature that names no tokenizer of sacreBLEU.
+    """
+    # A signature such as nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.4.3 gives 13a.
+    signature = result.get("signature", "")
+    named = re.search(r"\|tok:([^|]+)", signature)
+    if signature and not (named and named[1] in sacrebleu.BLEU.TOKENIZERS):
+        raise UserError(f"damaged: {signature!r} is not sacreBLEU's: evaluate the run again")
+    return named[1] if named else ""
 
 
 def bootstrap(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Interval:

@@ -24,7 +24,9 @@ policy forbids the page any network access.
 
 import functools
 import itertools
+import logging
 import re
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +35,7 @@ from typing import NamedTuple
 import jinja2
 
 from transformer.errors import UserError
+from transformer.modes import lines
 from transformer.runtime import paths
 from transformer.tools.pages import charts
 
@@ -149,6 +152,23 @@ def _templates() -> jinja2.Environment:
     environment.filters["cells"] = _cells
     environment.globals["still"] = charts.still
     return environment
+
+
+def write(file: Path, title: str, sections: Sequence[Section], about: str = "") -> None:
+    """Writes a page."""
+    # A damaged text may have half a surrogate pair, which UTF-8 cannot encode: it is replaced.
+    paths.write_file(file, html(title, sections, about).encode("utf-8", "replace"))
+    logging.info("the page is %s", file)
+
+
+def show(shown: str, values: dict) -> None:
+    """Prints a text on a terminal; elsewhere logs it, and prints the values as a line of JSON."""
+    if sys.stdout.isatty():
+        print(shown, flush=True)
+    else:
+        # Standard output has the line of JSON alone, for programs.
+        logging.info("\n\n%s\n", shown)
+        lines.write(sys.stdout.buffer, lines.to_json(values))
 
 
 def text(table: Table) -> str:

@@ -147,12 +147,9 @@ def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
     """
     evaluations = []
     for file in sorted((folder / results.FOLDER).glob("*.json")):
-        try:
-            result = paths.read_json_object(file)
-            if not _is_line(result, results.NAME):
-                raise UserError(f"damaged: {file} is not a result")
-        except UserError as error:
-            raise UserError(f"{error}: evaluate the run again") from error
+        result = paths.read_json_object(file)
+        if not _is_line(result, results.NAME):
+            raise UserError(f"damaged: {file} is not a result: evaluate the run again")
         stem = file.with_suffix("")
         sides = {
             x.name.removeprefix(f"{stem.name}."): x for x in stem.parent.glob(f"{stem.name}.*")

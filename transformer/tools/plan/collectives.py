@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.tools.plan import hlo, program
-from transformer.tools.plan.hlo import Instruction
-from transformer.tools.plan.program import Cost
+from transformer.tools.plan import program
+from transformer.tools.plan.program import Cost, Instruction
 
 # HLO's notation of a list of devices: [4,2]T(1,0) is arange(8), reshaped to [4, 2], transposed.
 IOTA = r"\[([\d,]+)\](?:T\(([\d,]+)\))?"
@@ -87,7 +86,7 @@ def _collective(instruction: Instruction, count: int, num_devices: int) -> Colle
     """Returns the collective of an instruction that runs `count` times."""
     group = _first_group(instruction.rest, num_devices)
     kind = instruction.op.removesuffix("-start")
-    size = sum(array.size for array in hlo.arrays(instruction.shape))
+    size = sum(array.size for array in program.arrays(instruction.shape))
     if kind == "reduce-scatter":  # its result is one shard
         size *= len(group)
     return Collective(kind, size, group, count)

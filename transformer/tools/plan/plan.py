@@ -21,7 +21,7 @@ from transformer.modes import prepare
 from transformer.runtime import progress, startup
 from transformer.runtime.devices import HARDWARE, hardware
 from transformer.tasks.task import init_params
-from transformer.tools.plan import plan_text, program, step_time, topologies
+from transformer.tools.plan import program, step_time, topologies
 from transformer.tools.plan.collectives import find_collectives, summed
 from transformer.training.update import TrainState, init_state, make_step
 
@@ -38,7 +38,7 @@ def plan(config: ConfigDict, workdir: Path) -> None:
         # A program for devices that are not there cannot be read back.
         jax.config.update("jax_enable_compilation_cache", False)
     estimates = planned(config, prepare.check(config))
-    for line in plan_text.table(estimates):
+    for line in table(estimates):
         logging.info("%s", line)
     print(json.dumps(estimates))
 
@@ -49,15 +49,13 @@ def check(config: ConfigDict) -> None:
     if options.device and not hardware(options.device).peak:
         known = ", ".join(name for name, sheet in HARDWARE.items() if sheet.peak)
         raise UserError(f"config.plan.device must be one of {known}, found {options.device!r}")
-    if not (topology := options.topology):
-        return
-    for key, unset in (("num_devices", 0), ("device", "")):
-        if options[key] != unset:
+    if options.topology:
+        if options.num_devices or options.device:
             raise UserError(
-                f"config.plan.topology={topology} determines the devices: config.plan.{key} must "
-                f"be {unset!r}, found {options[key]!r}"
+                f"config.plan.topology={options.topology} determines the devices: leave "
+                "config.plan.num_devices and config.plan.device as they are by default"
             )
-    topologies.check(topology)
+        topologies.check(options.topology)
 
 
 def simulate(num_devices: int) -> None:
@@ -141,3 +139,36 @@ def compiled(
     state = to_restore(shapes, layout)
     compiled_step = compile_step(step_function, layout, state).lower(state, batch).compile()
     return state, compiled_step
+
+
+def table(values: dict, section: str = "") -> list[str]:
+    """Returns the lines of a plan, or of one section; an unknown value is '-'."""
+    # A section is indented by two spaces; a list, of collectives, has a line per entry.
+    lines = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            lines += [f"{name}:", *(f"  {line}" for line in table(value, name))]
+        elif isinstance(value, list):
+            rows = [", ".join(table(row)) for row in value]
+            lines += [f"{name}:", *(f"  {row}" for row in rows or ["none"])]
+        else:
+            lines.append(f"{name} {_shown(f'{section} {name}', value)}")
+    return lines
+
+
+def _shown(name: str, value: object) -> str:
+    """Returns a value as text, in the unit that its section and name imply."""
+    # 'bytes_per_device total' is in bytes; 'run_seconds' ends like 'seconds', and so comes first.
+    if value is None:
+        return "-"
+    if "bytes" in name or name.endswith(("sent", "memory")):
+        return f"{value / 1e9:.2f} GB" if value >= 1e8 else f"{value / 1e6:.2f} MB"
+    if name.endswith("run_seconds"):
+        return f"{value / 3600:.2f} h"
+    if name.endswith("seconds"):
+        return f"{1e3 * value:.2f} ms"
+    if "flops" in name:
+        return f"{value:.3e}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -37,21 +37,16 @@ GPUS = {
 def check(topology: str) -> None:
     """Raises UserError if a `config.plan.topology` is unknown, or its compiler not installed."""
     kind, _, count = topology.partition(":")
-    if kind in GPUS and re.fullmatch(r"[1-9]\d*", count):
+    number = int(count) if re.fullmatch(r"[1-9]\d*", count) else 0
+    if kind in GPUS and number and (number < 8 or number % 8 == 0):  # of one host, or whole hosts
         packages, extra = ("jax_cuda13_plugin", "jax_cuda12_plugin"), "cuda13"
-        hosts, rest = divmod(int(count), 8)
-        if hosts and rest:
-            raise UserError(
-                f"config.plan.topology={topology}: more than 8 GPUs must be whole hosts of 8, such "
-                f"as {kind}:{8 * hosts}"
-            )
     elif re.fullmatch(r"v[56]e:\d+x\d+", topology):
         packages, extra = ("libtpu",), "tpu"
     else:
         raise UserError(
             "config.plan.topology must be a slice of TPU v5e or v6e, such as v5e:4x4, or GPUs "
-            f"({', '.join(GPUS)}), such as h100:8, found {topology!r} (for other devices set "
-            "config.plan.num_devices)"
+            f"({', '.join(GPUS)}), such as h100:8, of which more than 8 are whole hosts of 8, "
+            f"found {topology!r} (for other devices set config.plan.num_devices)"
         )
     if not any(map(importlib.util.find_spec, packages)):
         raise UserError(

@@ -12,8 +12,10 @@ Korean needs neither articles nor plurals. For exactly one translation of every 
     그 사과들을   the apples     with a determiner, 들 is the plural
 """
 
+import functools
 import random
 
+from transformer.runtime import progress
 from transformer.tools.quickstart import lexicon, morphology
 from transformer.tools.quickstart.lexicon import Clause, Phrase, Verb
 from transformer.tools.quickstart.morphology import attach, join, translation
@@ -226,3 +228,10 @@ def sentence_pairs(seed: int = SEED) -> dict[str, list[tuple[str, str]]]:
                 pairs.append((korean, english))
         taken.update(english for _, english in pairs)
     return {split: splits[split] for split in ("train", "validation", "test")}
+
+
+@functools.cache
+def corpus() -> tuple[tuple[str, str], dict[str, list[tuple[str, str]]]]:
+    """Returns the languages and the pairs of each split, the same each time."""
+    with progress.waiting("generate the corpus"):
+        return ("ko", "en"), sentence_pairs(SEED)

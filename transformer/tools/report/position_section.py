@@ -1,6 +1,6 @@
 """The section on positions: how a model knows the order of its input."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from flax import traverse_util
@@ -113,12 +113,10 @@ def _grid(grid_HWD: np.ndarray) -> Plot:
 def _distances(params: Tree, max_distance: int) -> Plot:
     """Returns a heat map of the norms of the distances' keys (Shaw et al. 2018, section 3.2)."""
     lengths = {}
-    for (half, layer, *_, name), keys_HKR in traverse_util.flatten_dict(params).items():
-        if name == "distance_keys":
-            # keys_HKR: the norm over K leaves a row of R distances for each head.
-            number = int(layer.removeprefix("layers_")) + 1
-            for head, length_R in enumerate(np.linalg.norm(keys_HKR, axis=1), start=1):
-                lengths[f"{half} {number}.{head}"] = length_R
+    for half, number, keys_HKR in _of_layers(params, "distance_keys"):
+        # The norm over K leaves a row of R distances for each head.
+        for head, length_R in enumerate(np.linalg.norm(keys_HKR, axis=1), start=1):
+            lengths[f"{half} {number}.{head}"] = length_R
     # With max_distance 16, column 0 is 16 words before, and column 16 the word itself.
     axes = {"layer and head": lengths, "distance": range(-max_distance, max_distance + 1)}
     about = "Length of the key of each distance; a negative distance is of words before."
@@ -129,23 +127,26 @@ def _biases(kind: str, params: Tree, model: ConfigDict) -> Plot:
     """Returns a heat map of what is added to a score at each distance, a row a head."""
     shown = np.arange(1 - POSITIONS // 2, POSITIONS // 2)
     query, keys = np.zeros((1, 1), int), shown[None]
+    rows = {}
     if kind == "alibi":
         biases_HS = np.asarray(positions.alibi(query, keys, model.num_heads))[0, :, 0]
         rows = {f"head {head}": bias for head, bias in enumerate(biases_HS, start=1)}
-    else:
-        rows = {}
-        for (half, layer, *_, name), bias_HR in traverse_util.flatten_dict(params).items():
-            if name == "distance_bias":
-                causal, number = half == "decoder", int(layer.removeprefix("layers_")) + 1
-                buckets = positions.t5_buckets(query, keys, model.max_distance, causal)
-                biases_HS = np.asarray(bias_HR)[:, buckets[0, 0]]
-                for head, bias in enumerate(
-                    biases_HS * np.where(causal, shown <= 0, True), start=1
-                ):
-                    rows[f"{half} {number}.{head}"] = bias
+    for half, number, bias_HR in _of_layers(params, "distance_bias"):
+        causal = half == "decoder"
+        buckets = positions.t5_buckets(query, keys, model.max_distance, causal)
+        is_seen = (shown <= 0) | (not causal)
+        for head, bias in enumerate(bias_HR[:, buckets[0, 0]] * is_seen, start=1):
+            rows[f"{half} {number}.{head}"] = bias
     axes = {"layer and head": rows, "distance": shown.tolist()}
     about = "What is added to the score of a key; a negative distance is of words before."
     return _heat_map("Distances", list(rows.values()), about, axes)
+
+
+def _of_layers(params: Tree, name: str) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Yields each layer's param of a name, with its half of the model and its number, from 1."""
+    for (half, layer, *_, last), array in traverse_util.flatten_dict(params).items():
+        if last == name:
+            yield half, int(layer.removeprefix("layers_")) + 1, np.asarray(array)
 
 
 def _heat_map(title: str, matrix: Sequence[np.ndarray], about: str, axes: Mapping) -> Plot:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.runtime import paths, progress
+from transformer.runtime import progress
 from transformer.tools.pages import curves, lengths, page, run, sentences, settings
 from transformer.tools.report import (
     attention_section,
@@ -53,7 +53,5 @@ def report(config: ConfigDict, workdir: Path) -> None:
         sections += [make(loaded) for make in INSIDE] if loaded else [inside.missing(shown)]
     sections += [make(shown) for make in SETTINGS]
     sections = [section for section in sections if section]
-    text = page.html(workdir.resolve().name, sections, summary.headline(shown))
-    # A damaged text may have half a surrogate pair, which UTF-8 cannot encode: it is replaced.
-    paths.write_file(file, text.encode("utf-8", "replace"))
+    page.write(file, workdir.resolve().name, sections, summary.headline(shown))
     print(file, flush=True)

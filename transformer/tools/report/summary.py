@@ -6,7 +6,6 @@ from transformer.errors import UserError, quantity
 from transformer.runtime import progress
 from transformer.tasks.task import load_task
 from transformer.tools.pages import measures
-from transformer.tools.pages.evaluated import tokenizer
 from transformer.tools.pages.page import Section
 from transformer.tools.pages.run import Evaluation, Run, num_parameters, trained_for
 
@@ -118,7 +117,7 @@ def _score(run: Run, evaluation: Evaluation) -> str:
     sides = evaluation.columns("output", "reference")
     how = "; in brackets is the 95 % interval"
     if sides and "bleu" in scores:
-        metrics = {"bleu": BLEU(tokenize=tokenizer(evaluation.result)), "chrf": CHRF()}
+        metrics = {"bleu": BLEU(tokenize=measures.tokenizer(evaluation.result)), "chrf": CHRF()}
         scores |= {name: measures.bootstrap(metric, *sides) for name, metric in metrics.items()}
         how = f"; in brackets are 95 % intervals of {measures.RESAMPLES:,} bootstrap resamples"
     elif sides and "macro_f1" in scores:

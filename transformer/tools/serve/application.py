@@ -82,20 +82,19 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
         lines = [*map(encodable, lines)]
         if name not in models:
             raise HTTPException(404, f"no model {name!r}: expected {', '.join(models)}")
-        if sum(map(len, lines)) > options.max_characters:
-            raise HTTPException(413, f"more than {quantity(options.max_characters, 'character')}")
-        if max(map(len, lines), default=0) > options.max_line:
-            most = quantity(options.max_line, "character")
-            raise HTTPException(413, f"a line of more than {most}")
-        if len(lines) > options.max_lines:
-            raise HTTPException(413, f"more than {quantity(options.max_lines, 'line')}")
-        if count > models[name].num_hypotheses:
-            limit = models[name].num_hypotheses
+        lengths = [*map(len, lines)]
+        for size, most, what, unit in (
+            (sum(lengths), options.max_characters, "", "character"),
+            (max(lengths, default=0), options.max_line, "a line of ", "character"),
+            (len(lines), options.max_lines, "", "line"),
+        ):
+            if size > most:
+                raise HTTPException(413, f"{what}more than {quantity(most, unit)}")
+        if count > (limit := models[name].num_hypotheses):
             raise HTTPException(422, f"num_hypotheses must be at most {limit}, found {count}")
         if num_waiting() + len(lines) > options.max_waiting:
             raise HTTPException(503, "too many lines wait, try again", {"Retry-After": "1"})
-        key = (name, 1 if count == 1 else models[name].num_hypotheses)
-        return batchers[key].submit(lines)
+        return batchers[name, 1 if count == 1 else limit].submit(lines)
 
     errors = {
         code: {"model": schema.Error} for code in (400, 404, 408, 413, 415, 422, 500, 503, 504)

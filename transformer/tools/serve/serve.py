@@ -20,11 +20,6 @@ def serve(config: ConfigDict, workdir: Path) -> None:
     seconds; a second Ctrl-C ends at once.
     """
     options = config.serve
-    if options.max_lines > options.max_waiting:
-        raise UserError(
-            f"config.serve.max_lines={options.max_lines} must be at most "
-            f"config.serve.max_waiting={options.max_waiting}"
-        )
     try:
         import uvicorn
 

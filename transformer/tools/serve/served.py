@@ -1,4 +1,7 @@
-"""A trained model, as the service uses it."""
+"""A trained model, as the service uses it, and the page of a sentence that it translates.
+
+The page has the sentence's translations, the attention between them, and the beam.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +12,47 @@ from ml_collections import ConfigDict
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
 from transformer.tasks import translation
-from transformer.tools.serve import sentence_page
+from transformer.tasks.translation import TrainedTranslator
+from transformer.tools.pages import attention_view, beam_view, page
+from transformer.tools.pages.page import Section, Table
+
+LONGEST = 100  # pieces of a sentence whose attention and beam are drawn
+
+
+def html(
+    run: TrainedTranslator,
+    translator: Translator,
+    text: str,
+    hypotheses: Sequence[Hypothesis],
+    *,
+    names: Sequence[str],
+    name: str,
+) -> str:
+    """Returns the page of a sentence that model `name` of `names` has translated; "": of none."""
+    form = page.markup("serve/form", text=text, names=names, chosen=name)
+    sections = [Section("Translate", [form])]
+    if text:
+        rows = [[i, x.text, x.score] for i, x in enumerate(hypotheses, start=1)]
+        table = Table(["rank", "translation", "score"], rows)
+        sections += [Section("Translations", [table]), *_inside(run, translator, text, hypotheses)]
+    return page.html("Translation", sections)
+
+
+def _inside(
+    run: TrainedTranslator, translator: Translator, text: str, hypotheses: Sequence[Hypothesis]
+) -> list[Section]:
+    """Returns what the model attends to, and its search."""
+    [ids] = run.vocabulary.source.encode([text])
+    if len(ids) > min(LONGEST, translator.decode.max_length):
+        return [Section("Attention", [f"Not drawn: the sentence has more than {LONGEST} pieces."])]
+    sections = []
+    example = attention_view.of_pair(run, text, hypotheses[0].text)
+    if example.maps:
+        view = attention_view.view([example])
+        sections.append(Section("Attention", [attention_view.ABOUT, view]))
+    if plot := beam_view.searched(translator, run.params, text):
+        sections.append(Section("The beam, step by step", [beam_view.ABOUT, plot]))
+    return sections
 
 
 class Served(NamedTuple):
@@ -48,7 +91,7 @@ def load(
 
     def page(text: str, hypotheses: Sequence[Hypothesis]) -> str:
         with layout.launching(run.params):
-            return sentence_page.html(run, translators[1], text, hypotheses, names=names, name=name)
+            return html(run, translators[1], text, hypotheses, names=names, name=name)
 
     lines = Path(options.warm_up).read_text("utf-8").splitlines() if options.warm_up else ["."]
     # Batches are padded to powers of 4.

@@ -17,8 +17,7 @@ from transformer.modes import lines
 from transformer.runtime import lock, paths, progress
 from transformer.tasks.task import load_task
 from transformer.tools.pages import measures, page
-from transformer.tools.sweep import children, outcomes, p_values, slots, sweep_file, sweep_page
-from transformer.tools.sweep import sweep_tables as tables
+from transformer.tools.sweep import children, outcomes, sweep_file, sweep_page
 from transformer.tools.sweep.sweep_file import Row, Run
 
 
@@ -63,7 +62,7 @@ def train(runs: Sequence[Run], processes: int) -> dict[str, int]:
     logging.info("%s, %d of them finished", quantity(len(runs), "run"), done)
     if not missing:
         return statuses
-    environments = slots.environments(processes)
+    environments = children.environments(processes)
     folder = missing[0].workdir.parent
     logging.info("%d at a time, with their logs in %s/RUN.log", len(environments), folder)
 
@@ -104,20 +103,13 @@ def show(rows: Sequence[Row], failures: dict[str, str], file: Path, workdir: Pat
     scoring = load_task(rows[0].runs[0].config.task).SCORE
     best_by, best_is = scoring["best_by"], scoring["best_is"]
     of_rows = [[outcomes.read(run, failures[run.name]) for run in row.runs] for row in rows]
-    p = p_values.against_first(of_rows, best_by)
-    summaries = [tables.Summary(*each) for each in zip(rows, of_rows, p, strict=True)]
-    values = {"file": str(file)} | tables.values(summaries, best_by, best_is)
-    line = lines.to_json(values)  # without NaN, which JSON lacks
-    paths.write_json(workdir / "sweep.json", json.loads(line))
-    html = page.html(file.stem, sweep_page.sections(summaries, best_by, best_is))
-    paths.write_file(workdir / "sweep.html", html.encode("utf-8", "replace"))
-    logging.info("the page is %s", workdir / "sweep.html")
-    shown = [f(summaries, best_by) for f in (tables.score_table, tables.further_table)]
-    about = "\n".join(tables.about(summaries, best_by, best_is))
-    text = "\n\n".join([about, *map(page.text, shown)])
-    if sys.stdout.isatty():
-        print(text, flush=True)
-    else:
-        # Standard output has the line of JSON alone, for programs: the tables go to the log.
-        logging.info("\n\n%s\n", text)
-        lines.write(sys.stdout.buffer, line)
+    p = outcomes.against_first(of_rows, best_by)
+    summaries = [sweep_page.Summary(*each) for each in zip(rows, of_rows, p, strict=True)]
+    values = {"file": str(file)} | sweep_page.values(summaries, best_by, best_is)
+    # Without NaN, which JSON lacks.
+    paths.write_json(workdir / "sweep.json", json.loads(lines.to_json(values)))
+    sections = sweep_page.sections(summaries, best_by, best_is)
+    page.write(workdir / "sweep.html", file.stem, sections)
+    shown = [f(summaries, best_by) for f in (sweep_page.score_table, sweep_page.further_table)]
+    about = "\n".join(sweep_page.about(summaries, best_by, best_is))
+    page.show("\n\n".join([about, *map(page.text, shown)]), values)

@@ -1,20 +1,172 @@
-"""The page of a sweep."""
+"""The table of a sweep, for a terminal and a page, and as values for JSON; the page."""
 
 import math
 import shlex
+import statistics
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from transformer.runtime.progress import duration
 from transformer.tools.pages import settings
-from transformer.tools.pages.measures import in_digits, title
+from transformer.tools.pages.measures import in_digits, name_of, title
 from transformer.tools.pages.page import Plot, Section, Table
-from transformer.tools.sweep import sweep_tables as tables
-from transformer.tools.sweep.sweep_tables import Summary
+from transformer.tools.sweep.outcomes import Outcome, PValue
+from transformer.tools.sweep.sweep_file import Row
+
+
+class Summary(NamedTuple):
+    """A row's outcomes, one a seed, and its p-value against the first row."""
+
+    row: Row
+    outcomes: list[Outcome]
+    p: PValue | None
+
+    def finished(self) -> list[Outcome]:
+        """Returns the outcomes that have a result."""
+        return [outcome for outcome in self.outcomes if outcome.result]
+
+    def scores(self, name: str) -> list[float]:
+        """Returns a score of each run that has it."""
+        return [x.scores[name] for x in self.finished() if name in x.scores]
+
+
+class Spread(NamedTuple):
+    """The mean of some numbers, and their sample standard deviation; NaN without enough of them."""
+
+    mean: float
+    deviation: float
+
+    def in_words(self, name: str) -> str:
+        """Returns '25.90 ± 0.79' in the digits of the score `name`; '-' without a number."""
+        if math.isnan(self.deviation):
+            return "-" if math.isnan(self.mean) else in_digits(name, self.mean)
+        return f"{in_digits(name, self.mean)} ± {in_digits(name, self.deviation)}"
+
+
+def spread(numbers: Sequence[float]) -> Spread:
+    """Returns mean and deviation of numbers, of which some may be infinite."""
+    is_spread = len(numbers) > 1 and all(map(math.isfinite, numbers))
+    return Spread(
+        statistics.fmean(numbers) if numbers else math.nan,
+        statistics.stdev(numbers) if is_spread else math.nan,
+    )
+
+
+def difference(summaries: Sequence[Summary], i: int, name: str) -> float:
+    """Returns the mean score of row i less that of the first row."""
+    return spread(summaries[i].scores(name)).mean - spread(summaries[0].scores(name)).mean
+
+
+def about(summaries: Sequence[Summary], best_by: str, best_is: str) -> list[str]:
+    """Returns lines on how to read the"""
+    first, name = summaries[0].row.name, title(best_by)
+    lines = [
+        f"{name} of the final evaluation ({best_is} is best) by seed, and its mean ± sample "
+        "standard deviation.",
+        f"The difference is of the means, from {first}. The time is that of a run's training "
+        "steps, without validations and compiling.",
+    ]
+    # {(score, seed, method): rows}: rows may share different seeds with the first.
+    tests = {}
+    for summary in summaries:
+        if summary.p:
+            tests.setdefault(tuple(summary.p)[2:], []).append(summary.row.name)
+    for (score, seed, test), rows in tests.items():
+        whose = f"{'each row' if len(tests) == 1 else ', '.join(rows)} with seed {seed}"
+        lines.append(
+            f"p is of {name_of(score)}, {whose} against {first} with seed {seed}, by {test}: of "
+            "these two models, whose difference is in brackets, on other test items, not of other "
+            "seeds."
+        )
+    return lines
+
+
+def score_table(summaries: Sequence[Summary], best_by: str) -> Table:
+    """Returns a row per row: its size, its time, the score of each seed, mean, difference, p."""
+    seeds = sorted({x.run.seed for summary in summaries for x in summary.outcomes})
+    columns = ["row", "parameters", "steps", "time", *(f"seed {seed}" for seed in seeds)]
+    columns += [f"{name_of(best_by)}, mean ± sd", "difference", "p"]
+    rows = []
+    for i, summary in enumerate(summaries):
+        finished = summary.finished()
+        parameters = [f"{x.parameters:,}" for x in finished]
+        steps = [f"{x.steps:,}" for x in sorted(finished, key=lambda x: x.steps)]
+        time = duration(spread([x.seconds for x in finished]).mean) if finished else "-"
+        rows.append([summary.row.name, _from_to(parameters), _from_to(steps), time])
+        of_seed = {x.run.seed: x for x in summary.outcomes}
+        rows[-1] += [_score(of_seed.get(seed), best_by) for seed in seeds]
+        rows[-1].append(spread(summary.scores(best_by)).in_words(best_by))
+        change, p = difference(summaries, i, best_by), summary.p
+        known = i and not math.isnan(change)
+        rows[-1].append(_signed(best_by, change) if known else "-")
+        rows[-1].append(_p(p) if p else "-")
+    return Table(columns, rows)
+
+
+def _from_to(texts: Sequence[str]) -> str:
+    """Returns the first and the last text, '900 to 1,000'; one if all are the same."""
+    return " to ".join(dict.fromkeys([texts[0], texts[-1]])) if texts else "-"
+
+
+def _p(p: PValue) -> str:
+    """Returns '0.032 (+4.31)': a p-value, and the difference of the two runs that it is of."""
+    value = f"{p.value:.3f}" if p.value >= 0.001 else "<0.001"
+    return f"{value} ({_signed(p.of, p.difference)})"
+
+
+def _signed(name: str, difference: float) -> str:
+    return ("+" if difference > 0 else "") + in_digits(name, difference)
+
+
+def _score(outcome: Outcome | None, name: str) -> str:
+    """Returns the score of a seed; '-' if the row has no run with it."""
+    if not outcome:
+        return "-"
+    return in_digits(name, outcome.scores[name]) if name in outcome.scores else "none"
+
+
+def further_table(summaries: Sequence[Summary], best_by: str) -> Table:
+    """Returns a row per row: the other scores of the results, and the time of a step."""
+    names = [name for x in summaries for run in x.finished() for name in run.scores]
+    names = [name for name in dict.fromkeys(names) if name != best_by]
+    rows = []
+    for summary in summaries:
+        cells = [spread(summary.scores(name)).in_words(name) for name in names]
+        seconds = spread([x.seconds / x.steps for x in summary.finished() if x.steps])
+        rows.append([summary.row.name, *cells, seconds.in_words("seconds")])
+    return Table(["row", *map(name_of, names), "s a step"], rows, "Further scores, likewise")
+
+
+def values(summaries: Sequence[Summary], best_by: str, best_is: str) -> dict:
+    """Returns a sweep as the values that sweep.json has."""
+    rows = []
+    for i, (row, outcomes, p) in enumerate(summaries):
+        runs = [
+            {
+                **{"seed": x.run.seed, "workdir": str(x.run.workdir), "failure": x.failure},
+                "arguments": x.run.arguments,
+                **{"parameters": x.parameters, "steps": x.steps, "seconds": x.seconds},
+                **{"set": x.result.get("set", ""), "step": x.result.get("step")},
+                "scores": x.scores,
+            }
+            for x in outcomes
+        ]
+        mean, deviation = spread(summaries[i].scores(best_by))
+        rows.append(
+            {
+                **{"row": row.name, "config": row.config, "overrides": row.overrides},
+                **{"mean": mean, "deviation": deviation},
+                "difference": difference(summaries, i, best_by),
+                "p": p._asdict() if p else None,
+                "runs": runs,
+            }
+        )
+    return {"score": best_by, "best_is": best_is, "rows": rows}
 
 
 def sections(summaries: Sequence[Summary], best_by: str, best_is: str) -> list[Section]:
     """Returns the sections of the page in order, without those that do not apply."""
-    about = tables.about(summaries, best_by, best_is)
-    table, further = (f(summaries, best_by) for f in (tables.score_table, tables.further_table))
+    table, further = (f(summaries, best_by) for f in (score_table, further_table))
     rows = []
     for row, _, _ in summaries:
         keys = [f"{key}={settings.show(value)}" for key, value in row.overrides.items()]
@@ -22,7 +174,10 @@ def sections(summaries: Sequence[Summary], best_by: str, best_is: str) -> list[S
     command = shlex.join(["python", "launch.py", *summaries[0].row.runs[0].arguments])
     failed = {x.run.name: x.failure for row in summaries for x in row.outcomes if x.failure}
     shown = [
-        Section("Scores", [*about, table, *_plot(summaries, best_by), further]),
+        Section(
+            "Scores",
+            [*about(summaries, best_by, best_is), table, *_plot(summaries, best_by), further],
+        ),
         Section(
             "Rows", [Table(["row", "config", "its keys"], rows), f"The first run: `{command}`"]
         ),

@@ -1,18 +1,13 @@
 """Reads a run's newest result on a test set, and the lines that the evaluation has kept."""
 
-import re
-import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import sacrebleu
-
 from transformer.errors import UserError
+from transformer.tools.pages import measures
 from transformer.tools.pages.run import Run
 from transformer.workdir import results
 
-# The keys of a result that comparing needs.
-NEEDED = ("split", "checksum", "step", "steps", "weights", "files", "columns")
 DATASET = ("input", "reference")  # roles of the test set's columns; the others are the run's
 
 
@@ -49,8 +44,6 @@ def read(run: Run, wanted: str = "") -> Evaluated:
         )
     evaluation = by_name.get(wanted, run.evaluations[-1])
     result, stem = evaluation.result, evaluation.stem
-    if lacking := [key for key in NEEDED if key not in result]:
-        raise UserError(f"damaged: {stem}.json has no {lacking[0]}; evaluate again: {again}")
     # All columns in one call, which checks that line i of each can be item i of the set.
     columns = evaluation.columns(*result["columns"])
     if not columns:
@@ -85,47 +78,19 @@ def _difference(first: Evaluated, second: Evaluated) -> str:
         )
     if first.result["checksum"] != second.result["checksum"]:
         sets = [f"set {x.result['set']}, checksum {x.result['checksum'][:12]}" for x in pair]
-        return f"were evaluated on different text: {' and '.join(sets)}. {_remedy(first, second)}"
+        return (
+            f"were evaluated on different text: {' and '.join(sets)}: evaluate the second on the "
+            f"text of the first, {second.run.command('evaluate')} --config.evaluate.split=SPLIT "
+            "--config.data.directory=FOLDER, or compare another set, --config.compare.set=SET"
+        )
     if first.sides.keys() != second.sides.keys():
         # The run with fewer files lacks some.
         command = min(pair, key=lambda run: len(run.sides)).run.command("evaluate")
         return f"do not have the same files in {results.FOLDER}/; evaluate again: {command}"
-    tokenizers = [tokenizer(run.result) for run in pair]
+    tokenizers = [measures.tokenizer(run.result) for run in pair]
     if tokenizers[0] != tokenizers[1]:
         return (
             f"have BLEU of the tokenizers {tokenizers[0]} and {tokenizers[1]}; evaluate with one: "
             f"{second.run.command('evaluate')} --config.evaluate.tokenize={tokenizers[0]}"
         )
     return ""
-
-
-def tokenizer(result: dict) -> str:
-    """Returns the name of sacreBLEU's tokenizer in a result's signature; "" without a signature.
-
-    UserError for a signature that names no tokenizer of sacreBLEU.
-    """
-    # A signature such as nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.4.3 gives 13a.
-    signature = result.get("signature", "")
-    named = re.search(r"\|tok:([^|]+)", signature)
-    if signature and not (named and named[1] in sacrebleu.BLEU.TOKENIZERS):
-        raise UserError(f"damaged: {signature!r} is not sacreBLEU's: evaluate the run again")
-    return named[1] if named else ""
-
-
-def _remedy(first: Evaluated, second: Evaluated) -> str:
-    """Says how two runs evaluated on different text can be compared."""
-    # Results by text and name: both runs may have an older result on a common set.
-    sets = [{(x.get("checksum"), x.get("set")) for x in run.run.results} for run in (first, second)]
-    if shared := sorted(name for _, name in sets[0] & sets[1]):
-        return f"Both have been evaluated on {shared[0]}: --config.compare.set={shared[0]}"
-    split = first.result["split"]
-    data, second_data = first.run.config.data, second.run.config.data
-    flags = [
-        f" --config.data.{key}={shlex.quote(str(data.get(key)))}"
-        for key in ("corpus", "directory", split)
-        if data.get(key) != second_data.get(key)
-    ]
-    # Equal configs: the first run's text was given on its command line, which no file keeps.
-    how = "".join(flags) or ", with the --config.data flags that name this text"
-    command = f"{second.run.command('evaluate')} --config.evaluate.split={split}{how}"
-    return f"Evaluate the second on the text of the first: {command}"

@@ -7,7 +7,7 @@ from tools.pages import workdirs
 
 from transformer.families.labels import classifiers
 from transformer.tasks.translation import score
-from transformer.tools.pages import evaluated
+from transformer.tools.compare import evaluated
 from transformer.workdir import results
 
 SOURCES = [" ".join(f"s{i + j}" for j in range(1 + i % 12)) for i in range(120)]
