@@ -71,7 +71,7 @@ DAMAGE = [  # (file, what is replaced, by what, words of the message)
 def test_damage(pair, name, pattern, text, words):
     file = pair[1] / "evaluation" / f"test.{name}"
     file.write_text(re.sub(pattern, text, file.read_text()))
-    refused(lambda: read(pair[1]), "damaged", str(file.with_suffix("")), words, "evaluate ")
+    refused(lambda: read(pair[1]), "damaged", str(file.with_suffix("")), words)
 
 
 def test_different_text(pair, tmp_path):
