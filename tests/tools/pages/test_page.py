@@ -171,12 +171,11 @@ def test_a_plot_is_a_picture_in_print_and_without_scripts(text, tmp_path):
     ("name", "words"),
     [
         ("", "is a folder, expected a file"),
-        ("file/page.html", "cannot write in .*file: Not a directory"),
+        ("file/page.html", "cannot create the folder .*file"),
     ],
 )
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path, name, words):
     (tmp_path / "file").touch()
     page.check_writable(tmp_path / "new/folder/page.html", "KEY")
-    assert not (tmp_path / "new").exists()
-    with pytest.raises(UserError, match=f"KEY: .*{words}"):
+    with pytest.raises(UserError, match=words):
         page.check_writable(tmp_path / name, "KEY")

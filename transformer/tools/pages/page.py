@@ -25,9 +25,9 @@ policy forbids the page any network access.
 import functools
 import itertools
 import logging
+import os
 import re
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -43,18 +43,15 @@ TOOLS = Path(__file__).parents[1]  # templates, styles and scripts are named fro
 
 
 def check_writable(file: Path, key: str) -> None:
-    """Raises UserError, which names `key`, if a file cannot be written where it is wanted."""
-    if paths.in_bucket(file):
-        return
+    """Raises UserError, which names `key`, if a file cannot be written where it is wanted.
+
+    Its folder is made, unless it exists.
+    """
     if file.is_dir():
         raise UserError(f"{key}: {file} is a folder, expected a file")
-    # The nearest parent that exists: the folders below it are made when the file is written.
-    folder = next(parent for parent in file.absolute().parents if parent.exists())
-    try:
-        with tempfile.TemporaryFile(dir=folder, buffering=0) as draft:
-            draft.write(b"\n")
-    except OSError as error:
-        raise UserError(f"{key}: cannot write in {folder}: {error.strerror or error}") from error
+    paths.make_folder(file.parent)
+    if not paths.in_bucket(file) and not os.access(file.parent, os.W_OK):
+        raise UserError(f"{key}: cannot write in {file.parent}")
 
 
 class Table(NamedTuple):

@@ -9,7 +9,6 @@ import numpy as np
 from transformer.checkpoints import store, weights
 from transformer.errors import UserError
 from transformer.tasks import saved_model
-from transformer.tools.pages.page import Section
 from transformer.tools.pages.run import Run
 
 Tree = Any
@@ -43,16 +42,6 @@ def load(run: Run) -> Inside | None:
         items = [dict(zip(columns, item, strict=True)) for item in zip(*lines, strict=True)]
     numbers = list(range(1, len(items) + 1))
     return Inside(run, loaded.model, loaded.params, items, numbers, columns)
-
-
-def missing(run: Run) -> Section:
-    """Returns the section that replaces these sections for a run without a checkpoint."""
-    selected = run.config.evaluate.weights
-    about = (
-        f"{run.workdir / weights.FOLDERS[selected]} has no complete checkpoint to look into "
-        f"(config.evaluate.weights={selected!r} names the folder)."
-    )
-    return Section("Inside the model", [about])
 
 
 def sentences(inside: Inside, count: int, max_characters: int = MAX_CHARACTERS) -> Inside:

@@ -37,6 +37,7 @@ INSIDE = (
     beam.section,
     position_section.section,
 )
+NO_MODEL = page.Section("Inside the model", ["There is no complete checkpoint to look into."])
 SETTINGS = (settings.section, settings.versions)
 
 
@@ -50,7 +51,7 @@ def report(config: ConfigDict, workdir: Path) -> None:
         sections = [make(shown) for make in SCORES]
     with progress.waiting("attention, beam and positions"):
         loaded = inside.load(shown)
-        sections += [make(loaded) for make in INSIDE] if loaded else [inside.missing(shown)]
+        sections += [make(loaded) for make in INSIDE] if loaded else [NO_MODEL]
     sections += [make(shown) for make in SETTINGS]
     sections = [section for section in sections if section]
     page.write(file, workdir.resolve().name, sections, summary.headline(shown))

@@ -1,6 +1,5 @@
 """What the service is asked and answers, in JSON, and why a request has no answer."""
 
-from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import Request
@@ -51,9 +50,7 @@ def failure(error: Exception) -> str:
     return f"{type(error).__name__}: the log has more"
 
 
-def error_response(
-    status: int, error: str, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
+def error_response(status: int, error: str, headers: dict | None = None) -> JSONResponse:
     """Returns an answer that says why there is none."""
     return JSONResponse({"error": error}, status, headers)
 

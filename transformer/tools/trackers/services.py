@@ -20,9 +20,8 @@ OnLog = Callable[[dict], object]
 OpenRun = tuple[str, Callable[[int, dict], object], Callable[[], object]]
 
 
-@contextlib.contextmanager
-def wandb(workdir: Path, config: dict) -> Iterator[OnLog]:
-    """Yields a function that sends a log line to Weights & Biases."""
+def wandb(workdir: Path, config: dict) -> contextlib.AbstractContextManager[OnLog]:
+    """Opens the run in Weights & Biases, see `tracked`."""
 
     def start(run_id: str | None) -> OpenRun:
         import wandb
@@ -34,13 +33,11 @@ def wandb(workdir: Path, config: dict) -> Iterator[OnLog]:
         run.define_metric("*", step_metric="step")
         return run.id, lambda step, numbers: run.log({"step": step, **numbers}), run.finish
 
-    with tracked("wandb", start, workdir) as send:
-        yield send
+    return tracked("wandb", start, workdir)
 
 
-@contextlib.contextmanager
-def mlflow(workdir: Path, config: dict) -> Iterator[OnLog]:
-    """Yields a function that sends a log line to MLflow."""
+def mlflow(workdir: Path, config: dict) -> contextlib.AbstractContextManager[OnLog]:
+    """Opens the run in MLflow, see `tracked`."""
 
     def start(run_id: str | None) -> OpenRun:
         import mlflow
@@ -51,8 +48,7 @@ def mlflow(workdir: Path, config: dict) -> Iterator[OnLog]:
         send = lambda step, numbers: mlflow.log_metrics(numbers, step=step)
         return run.info.run_id, send, mlflow.end_run
 
-    with tracked("mlflow", start, workdir) as send:
-        yield send
+    return tracked("mlflow", start, workdir)
 
 
 @contextlib.contextmanager
@@ -63,7 +59,7 @@ def tracked(name: str, start: Callable[[str | None], OpenRun], workdir: Path) ->
     service does not start. If it fails later, it gets nothing more, with an error in the log: a
     service that is down is no reason not to train.
     """
-    file, is_open = workdir / IDS, True
+    file, has_failed = workdir / IDS, False
     ids = paths.read_json_object(file) if file.exists() else {}
     try:
         run_id, send, close = start(ids.get(name))
@@ -71,23 +67,21 @@ def tracked(name: str, start: Callable[[str | None], OpenRun], workdir: Path) ->
         raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
     paths.write_json(file, {**ids, name: run_id})
 
+    def attempt(call: Callable, *arguments: object) -> None:
+        nonlocal has_failed
+        try:
+            if not has_failed:
+                call(*arguments)
+        except Exception as error:  # as above
+            has_failed = True
+            logging.error("%s gets nothing more: %s", name, error)
+
     def on_log(line: dict) -> None:
-        nonlocal is_open
-        if not is_open:
-            return
         numbers = {f"{line['kind']}/{k}": x for k, x in line.items() if isinstance(x, int | float)}
         del numbers[f"{line['kind']}/step"]
-        try:
-            send(line["step"], numbers)
-        except Exception as error:  # as above
-            is_open = False
-            logging.error("%s gets nothing from step %d on: %s", name, line["step"], error)
+        attempt(send, line["step"], numbers)
 
     try:
         yield on_log
     finally:
-        try:
-            if is_open:
-                close()
-        except Exception as error:  # as above; what was trained is saved
-            logging.error("%s: %s", name, error)
+        attempt(close)
