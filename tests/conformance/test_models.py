@@ -176,8 +176,8 @@ def test_flops_grow_with_the_rows(case):
 @pytest.mark.parametrize(
     ("what", "counts", "options"),
     [
-        ("several tokens at once", [3, 1, 3], {}),
-        ("with reordered beams", [1] * 5, {"reorder": True}),
+        ("token by token", [1] * 5, {}),
+        ("with reordered beams", [3, 1, 1, 3], {"reorder": True}),
         ("in a grown cache", [3, 1, 3], {"first_room": 3, "reorder": True}),
     ],
 )

@@ -1,6 +1,7 @@
 """Greedy search and beam search: against each other, brute force and uncached passes."""
 
 import functools
+import itertools
 import math
 
 import jax
@@ -99,6 +100,37 @@ def assert_same(found, expected, tolerance):
     np.testing.assert_allclose(
         [score for _, score in found], [score for _, score in expected], rtol=0, atol=tolerance
     )
+
+
+@pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
+@pytest.mark.parametrize("limit", [3, 4])
+def test_wide_beam_is_brute_force(kind, alpha, limit):
+    """Wide enough for every hypothesis of at most `limit` tokens and the end symbol.
+
+    The three best are compared.
+    """
+    seeds = range(8)
+    every_table = tables(seeds, spread=1.5)
+    limits = [limit, limit - 1, 1, 0] * 2
+    width = V * (V - 1) ** (limit - 1)
+    length = limit + 2
+    options = {"length": length, "width": width, "penalty": kind, "num_hypotheses": 3}
+    tokens, scores = search_tables(every_table, bounds(limits, length), alpha, **options)
+    for b, most in enumerate(limits):
+        expected = {}
+        following = functools.partial(table_log_probs, every_table[b])
+        others = [token for token in range(V) if token != END]
+        for length in range(most + 1):
+            for prefix in itertools.product(others, repeat=length):
+                ids = (*prefix, END)
+                total = sum(following(ids[:t])[ids[t]] for t in range(len(ids)))
+                expected[ids] = total / PENALTY[kind](len(ids), alpha)
+        found = hypotheses(tokens[b], scores[b])
+        best = sorted(expected.items(), key=lambda item: -item[1])
+        assert_same(found[:3], best[:3], 1e-5)
+        assert len({ids for ids, _ in found}) == len(found)
+        for ids, score in found:
+            assert score == pytest.approx(expected[ids], abs=1e-5)
 
 
 FREE = [0] * 24, [()] * 24

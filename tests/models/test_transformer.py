@@ -166,6 +166,24 @@ def test_wrong_sizes_name_the_key(changes, key):
         tiny.shapes(tiny.model(**changes), inputs)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{}, tiny.PRE])
+def test_bfloat16_keeps_parameters_and_logits_float32(changes):
+    batch = tiny.unpacked(tiny.pairs())
+    inputs, real = batch["inputs"], batch["weights"] > 0
+    low, high = tiny.model(dtype="bfloat16", **changes), tiny.model(**changes)
+    params = tiny.parameters(low, inputs)
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {jnp.dtype("float32")}
+    got, exact = logits(low, params, inputs), logits(high, params, inputs)[real]
+    assert got.dtype == jnp.float32
+    difference = np.abs(np.asarray(got)[real] - exact)
+    # Eight bits of mantissa through four layers: not float32, and right to a few percent.
+    assert 1e-4 < np.sqrt((difference**2).mean()) / exact.std() < 0.03
+    sources = [inputs[f"source{name}"] for name in ("", "_positions", "_segments")]
+    encode = functools.partial(low.apply, train=False, method="encode")
+    assert jax.eval_shape(encode, {"params": params}, *sources).dtype == jnp.bfloat16
+
+
 # Sizes and first values
 
 

@@ -1,5 +1,6 @@
 """A task is found by its name; params are drawn, or only described."""
 
+import flax.linen as nn
 import jax
 import numpy as np
 import pytest
@@ -55,3 +56,16 @@ def test_a_model_that_would_mix_the_texts_of_a_row_gets_no_packed_ones(name, mon
         task.check(config)
     config.data.pack = False
     task.check(config)
+
+
+def test_a_model_that_prints_is_initialised_too():
+    """Dead code elimination keeps what has an effect."""
+
+    class Printing(nn.Module):
+        @nn.compact
+        def __call__(self, x, *, train):
+            jax.debug.print("{}", x.sum())
+            return nn.Dense(2)(x)
+
+    params = init_params(Printing(), {"inputs": {"x": np.ones((2, 3))}}, jax.random.key(0))
+    assert params["Dense_0"]["kernel"].shape == (3, 2)

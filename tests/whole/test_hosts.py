@@ -224,4 +224,4 @@ def test_what_was_typed_wrong_ends_all_processes(start, tmp_path):
     run = start(tmp_path / "run", 2, values={"data.train": "nothing"})
     assert run.ends(within=60)[0] == 2
     assert run.ends(within=0)[1] != 0
-    assert "expected one of" in run.said()[0]
+    assert "set config.data.source_language" in run.said()[0]

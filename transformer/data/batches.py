@@ -145,8 +145,8 @@ def example_of(assemble: Callable, rows: int, length: int) -> dict:
 def prefetch(load: Callable[[Any], Loaded], numbers: Iterable) -> Iterator[Loaded]:
     """Yields load(t) for each t of `numbers`, with a prefetch of one in a background thread.
 
-    An error of load(t) is raised here when batch t is due. Closing the generator does not wait for
-    the batch that is being loaded.
+    An error of load(t) is raised here when batch t is due, one of `numbers` at once. Closing the
+    generator does not wait for the batch that is being loaded.
     """
     # One thread: batches are loaded in order, and at most one waits in memory.
     thread = concurrent.futures.ThreadPoolExecutor(1, "batches")

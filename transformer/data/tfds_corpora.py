@@ -45,7 +45,7 @@ def prepare_corpus(
     if not folder.exists():
         home = pathlib.Path(data_dir, corpus.name)
         paths.make_folder(home)
-        with held(home):
+        with held(home / ".lock"):
             # Again, under the lock: another process may have prepared the corpus meanwhile.
             if not folder.exists():
                 logging.info("preparing %s in config.data.data_dir=%s", corpus.name, data_dir)

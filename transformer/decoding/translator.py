@@ -34,7 +34,8 @@ class Request(NamedTuple):
 class Hypothesis(NamedTuple):
     """A translation and its score: log P / length penalty, or with 'mbr' the mean utility.
 
-    The score of a line that was translated in parts is the sum of the parts' scores.
+    The score of a line that was translated in parts is the sum of the parts' scores; with 'mbr' the
+    lines made of the parts' samples are ranked.
     """
 
     text: str
@@ -102,7 +103,7 @@ class Translator:
         gets the number of further lines that are done, before these are yielded.
 
         `read_ahead` suits requests that need not be waited for, as from a file: the next chunk is
-        searched while the answers of the one before are used.
+        searched while the answers of the one before are used, and goes on if these are not taken.
         """
         params = compiled.cast_params(params, self.model)
         numbered = zip(itertools.count() if numbers is None else numbers, requests, strict=False)

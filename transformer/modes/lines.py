@@ -54,7 +54,7 @@ def columns(
             values = dict(zip(names, line.split("\t", len(names) - 1), strict=False))
         texts = {name: values[name] for name in names if name in values}
         are_texts = all(isinstance(text, str) for text in texts.values())
-        if not are_texts or texts.keys() < {*names[:needed]}:
+        if not (are_texts and {*names[:needed]} <= texts.keys()):
             raise UserError(f"line {number}: expected {expected}, found {line[:80]!r}")
         yield {**values, **{name: encodable(text) for name, text in texts.items()}}
 

@@ -106,14 +106,16 @@ def make_folder(directory: Path, write: Callable[[Path], object], remedy: str) -
     complete folder or none. If the folder is damaged, a warning names its files, and the `remedy`,
     such as 'tokenising again'.
 
-    Writers in one parent folder take turns by a lock, which the system releases when a process
-    dies: a draft that is there when a writer begins was left by a killed process, and is removed.
-    Not collective, because processes ask at different times: each checks all files.
+    Writers of one folder take turns by a lock, which the system releases when a process dies: a
+    draft that is there when a writer begins was left by a killed process, and is removed. Where a
+    disk has no locks, the first writer to finish wins. Not collective, because processes ask at
+    different times: each checks all files.
     """
-    if corrupt_files(directory, alone=True) == []:
+    is_intact = lambda: corrupt_files(directory, alone=True) == []
+    if is_intact():
         return
     paths.make_folder(parent := directory.parent)
-    with held(parent) as error:
+    with held(parent / f".{directory.name}.lock") as error:
         corrupt = corrupt_files(directory, alone=True)  # another process may have made it meanwhile
         if corrupt == []:
             return
@@ -121,15 +123,18 @@ def make_folder(directory: Path, write: Callable[[Path], object], remedy: str) -
             corrupt = corrupt or [f"{directory / NAME} (missing)"]
             logging.warning("damaged: %s; %s", ", ".join(corrupt), remedy)
         if not error:  # the disk has locks
-            for abandoned in parent.glob("*-draft-*"):
+            for abandoned in parent.glob(f"{directory.name}-draft-*"):
                 shutil.rmtree(abandoned, ignore_errors=True)
         draft = Path(tempfile.mkdtemp(prefix=f"{directory.name}-draft-", dir=parent))
         try:
             write(draft)
             (draft / NAME).write_bytes(checksums_of(draft))
             draft.chmod(0o755)  # mkdtemp makes folders that other users cannot read
-            # The damaged one. Who has mapped its files keeps them.
-            shutil.rmtree(directory, ignore_errors=True)
+            if corrupt:  # who has mapped the files of the damaged folder keeps them
+                shutil.rmtree(directory, ignore_errors=True)
             draft.rename(directory)
+        except OSError:
+            if not is_intact():  # else another process was first
+                raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)

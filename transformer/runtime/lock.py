@@ -15,13 +15,13 @@ from transformer.runtime import paths
 
 @contextlib.contextmanager
 def held(place: Path, *, wait: bool = True) -> Iterator[OSError | None]:
-    """Locks a file or folder for its `with` block; yields the error if that fails, else None.
+    """Locks a file, which is made, for its `with` block; yields the error of that, or None.
 
     The kernel releases the lock when the process ends, however it ends. If another process has the
     lock, waits for it with `wait`, and otherwise yields a BlockingIOError. Any other error means
     that the disk has no locks, like some shared disks.
     """
-    failure, descriptor = None, os.open(place, os.O_RDONLY)
+    failure, descriptor = None, os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -44,7 +44,6 @@ def locked(workdir: Path) -> Iterator[None]:
         return
     paths.make_folder(workdir)
     file = workdir / "lock"
-    file.touch()
     with held(file, wait=False) as error:
         if isinstance(error, BlockingIOError):
             owner = file.read_text() or "another process"

@@ -71,12 +71,16 @@ def log_origin(config: ConfigDict, split: str) -> None:
     logging.info(message, split, name, data.directory, data.data_dir)
 
 
-def fill_in_languages(config: ConfigDict) -> None:
+def fill_in_languages(config: ConfigDict, saved_config: ConfigDict | None = None) -> None:
     """Fills in the one language that the config may leave empty.
 
-    It is the other one of the training text's files: de where there are train.de and train.en.
+    It is that of `saved_config`, the config of a resumed run; else the other one of the training
+    text's files: de where there are train.de and train.en.
     """
     data = config.data
+    if saved_config is not None:
+        data.source_language = data.source_language or saved_config.data.source_language
+        data.target_language = data.target_language or saved_config.data.target_language
     if data.corpus == "parallel_text" and bool(data.source_language) != bool(data.target_language):
         known = data.source_language or data.target_language
         other = text_files.other_language(corpora.folder(data.directory), data.train, known)

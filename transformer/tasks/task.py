@@ -102,6 +102,8 @@ def init_params(model: nn.Module, example: dict, rng: jax.Array) -> Tree:
     # one, and those of a shape share a program: to compile all as one takes twice as long.
     is_wanted = [True] * len(traced.jaxpr.outvars)
     initialisers, is_used = partial_eval.dce_jaxpr(traced.jaxpr, is_wanted)
+    if any(is_used[1:]):  # by a param, which is an error, or by an effect, such as a print
+        return model.lazy_init(rng, **inputs, train=False, mutable="params")["params"]
     params = jax.core.eval_jaxpr(initialisers, traced.consts, *[rng] * is_used[0])
     return jax.tree.unflatten(jax.tree.structure(shapes), params)
 

@@ -49,7 +49,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
 
     `saved_config` is the workdir's; None in a new run, in its first process.
     """
-    splits.fill_in_languages(config)
+    splits.fill_in_languages(config, saved_config)
     corpora = splits.load_all(config, splits.pairs)
     final, train = splits.final_split(config), corpora["train"]
     vocab = vocabularies.prepare(config, folder, saved_config, train)

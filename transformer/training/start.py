@@ -147,11 +147,7 @@ def dry_run(
             with jax.debug_nans(False):
                 for batch, _ in batches:
                     thread.submit(compiled_step.lower(state, batch).compile)
-        try:
-            task.rehearse(gather_params(state.params, layout))
-        except BaseException:
-            thread.shutdown(wait=False, cancel_futures=True)
-            raise
+        task.rehearse(gather_params(state.params, layout))
     # After validation, so that the step's memory is kept for the first step of training.
     for batch, (rows, length) in batches:
         what = f"a step with {rows} rows of {length} positions"

@@ -7,6 +7,8 @@ from conformance import test_mixers
 from helpers import tiny
 from jax.sharding import NamedSharding, PartitionSpec
 
+from transformer.tools.plan import program
+
 
 @pytest.mark.slow
 @test_mixers.cases()
@@ -20,8 +22,8 @@ def test_a_gradient_is_summed_over_devices_once(name):
     mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     rows = jax.device_put((x, view), NamedSharding(mesh, PartitionSpec("data")))
     params = jax.device_put(params, NamedSharding(mesh, PartitionSpec()))
-    program = tiny.jit(jax.grad(loss)).lower(params, *rows).compile().as_text()
-    sums = sum(run.count for run in program.runs(program) if run.instruction.op == "all-reduce")
+    text = tiny.jit(jax.grad(loss)).lower(params, *rows).compile().as_text()
+    sums = sum(run.count for run in program.runs(text) if run.instruction.op == "all-reduce")
     assert 0 < sums <= len(jax.tree.leaves(params))
 
 

@@ -11,7 +11,6 @@ from transformer import registry
 from transformer.errors import UserError, did_you_mean
 from transformer.models import kernels
 from transformer.modes import command_line
-from transformer.modes import train as mode
 from transformer.runtime import paths
 from transformer.workdir import config_files, key_tables
 
@@ -68,6 +67,8 @@ def train(
         raise UserError(f"expected a config, as of transformer.config, found {config!r:.80}")
     kernels.use(config.kernels)
     signals = lambda: contextlib.nullcontext(should_stop)
+    from transformer.modes import train as mode  # Orbax takes a second to import
+
     _, result = mode.run(config, paths.path(str(workdir)), signals, on_log)
     return result
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.errors import UserError
+from transformer.errors import UserError, check_value
 from transformer.modes.command_line import trained_config
 from transformer.runtime import paths, progress
 from transformer.tools.serve import served
@@ -20,6 +20,7 @@ def serve(config: ConfigDict, workdir: Path) -> None:
     seconds; a second Ctrl-C ends at once.
     """
     options = config.serve
+    check_value("serve.max_lines", options.max_lines, f"at most {options.max_waiting}")
     try:
         import uvicorn
 
