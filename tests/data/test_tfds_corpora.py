@@ -67,7 +67,7 @@ def test_without_network_one_line_says_where_archives_are_put(tmp_path, no_netwo
         (wrong / url.rpartition("/")[2]).write_bytes(b"something else")
     with pytest.raises(Exception, match="wrong checksum"):
         catalogue(corpus, "train", tmp_path)
-    assert prepared(tmp_path / "wmt14_translate") == []
+    assert [x.name for x in prepared(tmp_path / "wmt14_translate")] == [".lock"]
     shutil.rmtree(wrong)
     miniature_wmt.write(tmp_path, corpus, TRAIN, VALIDATION, TEST)
     assert len(catalogue(corpus, "test", tmp_path)) == 5

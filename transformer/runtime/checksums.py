@@ -91,9 +91,10 @@ def _digest(path: Path) -> tuple[int, str]:
 
 def _check(path: Path, size: int, digest: str) -> str:
     """Compares a file with its size and sha256; returns "PATH (reason)" if it differs, else ""."""
-    if not path.is_file():
+    try:
+        actual_size, actual_digest = _digest(path)
+    except FileNotFoundError:
         return f"{path} (missing)"
-    actual_size, actual_digest = _digest(path)
     if actual_size != size:
         return f"{path} ({actual_size} bytes, expected {size})"
     return f"{path} (checksum mismatch)" if actual_digest != digest else ""

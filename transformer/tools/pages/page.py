@@ -25,9 +25,9 @@ policy forbids the page any network access.
 import functools
 import itertools
 import logging
-import os
 import re
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -50,8 +50,10 @@ def check_writable(file: Path, key: str) -> None:
     if file.is_dir():
         raise UserError(f"{key}: {file} is a folder, expected a file")
     paths.make_folder(file.parent)
-    if not paths.in_bucket(file) and not os.access(file.parent, os.W_OK):
-        raise UserError(f"{key}: cannot write in {file.parent}")
+    try:
+        paths.in_bucket(file) or tempfile.TemporaryFile(dir=file.parent).close()
+    except OSError as error:
+        raise UserError(f"{key}: cannot write in {file.parent}: {error.strerror}") from error
 
 
 class Table(NamedTuple):

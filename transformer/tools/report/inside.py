@@ -40,8 +40,7 @@ def load(run: Run) -> Inside | None:
         columns = run.evaluations[-1].result.get("columns", {})
         lines = run.evaluations[-1].columns(*columns) or []
         items = [dict(zip(columns, item, strict=True)) for item in zip(*lines, strict=True)]
-    numbers = list(range(1, len(items) + 1))
-    return Inside(run, loaded.model, loaded.params, items, numbers, columns)
+    return Inside(run, loaded.model, loaded.params, items, [*range(1, len(items) + 1)], columns)
 
 
 def sentences(inside: Inside, count: int, max_characters: int = MAX_CHARACTERS) -> Inside:
