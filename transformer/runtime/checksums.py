@@ -5,6 +5,7 @@ note, "sha256": of these}.
 """
 
 import concurrent.futures
+import contextlib
 import hashlib
 import json
 import logging
@@ -40,12 +41,10 @@ def read(directory: Path) -> dict | None:
     if not path.exists():
         return None
     written = path.read_bytes()
-    try:
+    with contextlib.suppress(ValueError, TypeError, KeyError):  # corrupt: any JSON, or none
         values = json.loads(written)
         if content(values["files"], values["about"]) == written:
             return {"files": values["files"], "about": values["about"]}
-    except (ValueError, TypeError, KeyError):  # corrupt: any JSON, or none
-        pass
     return {"files": {}, "about": {}}
 
 
@@ -112,13 +111,12 @@ def make_folder(directory: Path, write: Callable[[Path], object], remedy: str) -
     disk has no locks, the first writer to finish wins. Not collective, because processes ask at
     different times: each checks all files.
     """
-    is_intact = lambda: corrupt_files(directory, alone=True) == []
-    if is_intact():
+    faults = lambda: corrupt_files(directory, alone=True)  # [] if it is intact, None if incomplete
+    if faults() == []:
         return
     paths.make_folder(parent := directory.parent)
     with held(parent / f".{directory.name}.lock") as error:
-        corrupt = corrupt_files(directory, alone=True)  # another process may have made it meanwhile
-        if corrupt == []:
+        if (corrupt := faults()) == []:  # another process has made it meanwhile
             return
         if directory.exists():
             corrupt = corrupt or [f"{directory / NAME} (missing)"]
@@ -135,7 +133,7 @@ def make_folder(directory: Path, write: Callable[[Path], object], remedy: str) -
                 shutil.rmtree(directory, ignore_errors=True)
             draft.rename(directory)
         except OSError:
-            if not is_intact():  # else another process was first
+            if faults() != []:  # else another process was first
                 raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)

@@ -64,9 +64,10 @@ def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
         expected = task_module.identity(config)
         for kind, value in task_module.identity(member_config).items():
             if expected[kind] not in ("", value):  # "": this run is not prepared yet
+                hint = f": train with --config.vocabulary.model={folder / 'vocabulary'}"
                 raise UserError(
-                    f"config.evaluate.ensemble: {folder} has another {kind} than this run: train "
-                    f"with --config.vocabulary.model={folder / 'vocabulary'}"
+                    f"config.evaluate.ensemble: {folder} has another {kind} than this run"
+                    f"{hint if kind == 'vocabulary' else ''}"
                 )
         kind = config.evaluate.weights
         saved = folder / weights.FOLDERS[kind]

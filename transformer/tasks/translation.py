@@ -54,7 +54,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
     final, train = splits.final_split(config), corpora["train"]
     vocab = vocabularies.prepare(config, folder, saved_config, train)
     # Validation scores the model that is trained, the final evaluation the ensemble.
-    run_model = model(config, sizes(config, folder))
+    run_model = model(config, _sizes(vocab))
     ensemble = Ensemble((run_model, *(member for _, _, member in saved_model.ensemble(config))))
     for split, scored_model in (("validation", run_model), (final, ensemble)):
         splits.evaluation_tokens(config, corpora[split], vocab, split, scored_model)
@@ -65,7 +65,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = vocabularies.read(folder, config)
-    trained_model = model(config, sizes(config, folder))
+    trained_model = model(config, _sizes(vocab))
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
     source, target = pairs.fill_fractions(batches, tokens)
@@ -102,7 +102,10 @@ def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the sizes of the workdir's vocabularies; `folder` None: those of the config."""
     if folder is None:
         return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
-    vocab = vocabularies.read(folder, config)
+    return _sizes(vocabularies.read(folder, config))
+
+
+def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
     return {"source_vocab_size": len(vocab.source), "target_vocab_size": len(vocab.target)}
 
 
@@ -178,7 +181,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     assemble = functools.partial(pairs.assemble, tokens)
     loss = SplitSums(
         Batches(groups, config.decode.batch_tokens, None, assemble),
-        functools.partial(losses.outcome, model=model, options=tuple(config.loss.items())),
+        functools.partial(losses.only_sums, model=model, options=tuple(config.loss.items())),
         what=f"loss of {split}",
         remedy="lower config.decode.batch_tokens",
     )

@@ -69,7 +69,7 @@ def class_folders(folder: Path) -> ImageFiles:
     """
     images = []
     for path in folder.glob("[!.]*/[!.]*"):
-        if path.suffix.lower() not in SUFFIXES:
+        if path.suffix.lower() not in SUFFIXES or not path.is_file():
             raise UserError(f"{path} is not an image ({', '.join(SUFFIXES)}): remove it")
         status = path.stat()
         digest = _digest(path, status.st_size, status.st_mtime_ns)

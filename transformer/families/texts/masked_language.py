@@ -114,7 +114,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     (lines,) = corpus.read()
     loss = SplitSums(
         batches_of(config, vocab, tokens, None),
-        functools.partial(losses.outcome, model=model, options=tuple(config.loss.items())),
+        functools.partial(losses.only_sums, model=model, options=tuple(config.loss.items())),
         what=f"score {split}",
         remedy="lower config.data.batch_tokens",
     )
