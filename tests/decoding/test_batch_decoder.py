@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import reversal, tiny
-from helpers.decoders import DECODE, LINES, PIECES, build, found_by, make_batch_decoder, parts
+from helpers.decoders import DECODE, LINES, PIECES, build, hypotheses_of, make_batch_decoder, parts
 
 from transformer.data import tokenizer
 from transformer.decoding import batch_decoder, beam_search, compiled
@@ -139,7 +139,7 @@ def test_no_translation_is_shorter_than_min_length(method, untrained):
 def test_any_number_of_samples(count, untrained):
     """Samples of several searches are all different, like those of one."""
     for changes in ({}, {"batch_tokens": 1, "workers": 2}):
-        [line] = found_by(
+        [line] = hypotheses_of(
             untrained, ["e f g h a b c d"], method="sample", num_hypotheses=count, **changes
         )
         assert len(line) == count

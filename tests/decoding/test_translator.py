@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import reversal, tiny
-from helpers.decoders import DECODE, FEW, LINES, PIECES, Echo, build, found_by
+from helpers.decoders import DECODE, FEW, LINES, PIECES, Echo, build, hypotheses_of
 
 from transformer.data import tokenizer
 from transformer.decoding import sampling
@@ -31,9 +31,9 @@ def test_reversal_to_bleu_100(caplog):
     lines[200] = " ".join(letters)
     parts = letters[:15], letters[15:30], letters[30:]
     expected[200] = " ".join(reversal.reverse(" ".join(part)) for part in parts)
-    found = list(build().translate(reversal.parameters(), iter(lines)))
-    assert found == expected
-    assert translation.score(found, expected, tokenize="13a")["bleu"] == pytest.approx(100)
+    translations = list(build().translate(reversal.parameters(), iter(lines)))
+    assert translations == expected
+    assert translation.score(translations, expected, tokenize="13a")["bleu"] == pytest.approx(100)
     [warning] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warning.startswith("line 201: 41 pieces are more than config.decode.max_length=16:")
     assert warning.endswith("in 3 parts")
@@ -63,8 +63,8 @@ def test_progress_is_told_before_lines_are_given_out(method, untrained):
     """After each batch; in the end each line is counted once: blank, split or duplicate."""
     counts = []
     decoder = build(untrained[0], method=method, chunk_lines=9, batch_tokens=20)
-    found = decoder.translate(untrained[1], LINES, counts.append)
-    for number, _ in enumerate(found, start=1):
+    translations = decoder.translate(untrained[1], LINES, counts.append)
+    for number, _ in enumerate(translations, start=1):
         assert sum(counts) == min(len(LINES), -(-number // 9) * 9)
     assert min(counts) >= 0
     assert sum(count > 0 for count in counts) > 2 * -(-len(LINES) // 9)
@@ -76,17 +76,18 @@ def test_progress_is_told_before_lines_are_given_out(method, untrained):
 def test_blank_lines_and_none(untrained):
     assert list(build(untrained[0]).translate(untrained[1], [])) == []
     blank = ["", " ", "\t", "\u3000", "\x0c ", "\u00a0"]
-    found = found_by(untrained, blank, num_hypotheses=3)
-    assert found == [[Hypothesis("", 0.0)]] * len(blank)
+    hypotheses = hypotheses_of(untrained, blank, num_hypotheses=3)
+    assert hypotheses == [[Hypothesis("", 0.0)]] * len(blank)
 
 
 def test_a_generated_line_break_breaks_no_line(untrained):
     spelt = ("▁a", "<0x0A>", "▁b", "<0x0D>", "<0x0A>", "▁c")
     ids = list(map(PIECES.processor.piece_to_id, spelt))
     assert len(PIECES.decode([ids])[0].splitlines()) > 1
-    [found] = build(untrained[0], Echo(lambda part: [(ids, 0.0)])).translate(untrained[1], ["a"])
-    assert found.split() == ["a", "b", "c"]
-    assert not set("\r\n") & set(found)
+    echo = Echo(lambda part: [(ids, 0.0)])
+    [translated] = build(untrained[0], echo).translate(untrained[1], ["a"])
+    assert translated.split() == ["a", "b", "c"]
+    assert not set("\r\n") & set(translated)
 
 
 def test_source_and_target_have_their_own_vocabulary(untrained):
@@ -97,8 +98,8 @@ def test_source_and_target_have_their_own_vocabulary(untrained):
     decoder = Translator(untrained[0], both, **DECODE)
     [answer] = both.target.encode(["z y x"])
     decoder.batch_decoder = Echo(lambda part: [(answer[:-1], 0.0)])
-    [[found]] = decoder.hypotheses(untrained[1], [Request("a b", "y x")])
-    assert found.text == "z y x"
+    [[hypothesis]] = decoder.hypotheses(untrained[1], [Request("a b", "y x")])
+    assert hypothesis.text == "z y x"
     [source] = reversal.ids(["a b"])
     [prefix] = both.target.encode(["y x"])
     assert decoder.batch_decoder.seen == [Part(tuple(source), tuple(prefix[:-1]))]
@@ -114,10 +115,10 @@ def test_source_and_target_have_their_own_vocabulary(untrained):
 def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, untrained):
     # Sampling, which draws for every part, also for equal ones.
     echo = build(untrained[0], Echo(), method="sample", max_length=max_length)
-    [found] = echo.translate(untrained[1], [line])
+    [translated] = echo.translate(untrained[1], [line])
     [ids] = reversal.ids([line])
     seen = [part.source for part in echo.batch_decoder.seen]
-    assert found == line.strip()
+    assert translated == line.strip()
     assert sum(len(part) - 1 for part in seen) == len(ids) - 1
     for part in seen:
         assert 1 < len(part) <= max_length
@@ -140,25 +141,25 @@ def test_the_time_of_a_line_does_not_grow_with_the_square_of_its_parts(untrained
 def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(untrained):
     """The k-th texts are joined, the k-th scores added; the part with the fewest limits them."""
     line = "a b c d e f g h a b c d e f g a a b"
-    whole, first, second = found_by(untrained, [line, line[:29], line[30:]], num_hypotheses=2)
+    whole, first, second = hypotheses_of(untrained, [line, line[:29], line[30:]], num_hypotheses=2)
     assert len(whole) == min(len(first), len(second)) > 1
     for joined, a, b in zip(whole, first, second, strict=False):
         assert joined.text.replace(" ", "") == (a.text + b.text).replace(" ", "")
         assert joined.score == pytest.approx(a.score + b.score, rel=1e-5)
     several = lambda part: [([5], -1.0 - k) for k in range(3 if len(part.source) == 16 else 2)]
     echo = build(untrained[0], Echo(several), num_hypotheses=3)
-    [found] = echo.hypotheses(untrained[1], [Request("a " * 18)])
-    assert [h.score for h in found] == [-2.0, -4.0]
+    [hypotheses] = echo.hypotheses(untrained[1], [Request("a " * 18)])
+    assert [h.score for h in hypotheses] == [-2.0, -4.0]
 
 
 # Invariance: to batching, order, workers, devices
 
 
-def same(found, expected):
-    assert [[h.text for h in line] for line in found] == [
+def same(hypotheses, expected):
+    assert [[h.text for h in line] for line in hypotheses] == [
         [h.text for h in line] for line in expected
     ]
-    for line, other in zip(found, expected, strict=True):
+    for line, other in zip(hypotheses, expected, strict=True):
         assert [h.score for h in line] == pytest.approx([h.score for h in other], rel=1e-4)
 
 
@@ -167,14 +168,14 @@ SAMPLE = {"method": "sample", "num_hypotheses": 4, "temperature": 0.5}
 
 @pytest.fixture(scope="module")
 def best(untrained):
-    found = found_by(untrained, LINES, num_hypotheses=2)
-    assert len({line[0].text for line in found}) > 10  # it does depend on the line
-    return found
+    hypotheses = hypotheses_of(untrained, LINES, num_hypotheses=2)
+    assert len({line[0].text for line in hypotheses}) > 10  # it does depend on the line
+    return hypotheses
 
 
 @pytest.fixture(scope="module")
 def drawn(untrained):
-    return found_by(untrained, LINES, **SAMPLE)
+    return hypotheses_of(untrained, LINES, **SAMPLE)
 
 
 @pytest.fixture(params=["beam", "sample"])
@@ -195,15 +196,15 @@ def asked(request, best, drawn):
     ids=str,
 )
 def test_translations_do_not_depend_on_how_lines_are_batched(changes, untrained, asked):
-    same(found_by(untrained, LINES, **asked[0], **changes), asked[1])
+    same(hypotheses_of(untrained, LINES, **asked[0], **changes), asked[1])
 
 
 def test_translations_do_not_depend_on_the_order_of_lines_or_reading_ahead(untrained, best):
     order, counts = np.random.default_rng(0).permutation(len(LINES)), []
     decoder = build(untrained[0], num_hypotheses=2, chunk_lines=9, workers=3)
     requests = [Request(LINES[i]) for i in order]
-    found = decoder.hypotheses(untrained[1], requests, counts.append, read_ahead=True)
-    same(list(found), [best[i] for i in order])
+    hypotheses = decoder.hypotheses(untrained[1], requests, counts.append, read_ahead=True)
+    same(list(hypotheses), [best[i] for i in order])
     assert sum(counts) == len(LINES)
 
 
@@ -217,7 +218,7 @@ def test_devices_search_together_as_one_does(count, untrained, asked):
     assert layout.num_devices(placed) == count
     changes, expected = asked
     for lines in (slice(None), slice(0, 1)):
-        same(found_by((model, placed), LINES[lines], **changes), expected[lines])
+        same(hypotheses_of((model, placed), LINES[lines], **changes), expected[lines])
 
 
 def test_lines_of_a_text_are_translated_apart_as_together(untrained, asked):
@@ -225,8 +226,9 @@ def test_lines_of_a_text_are_translated_apart_as_together(untrained, asked):
     changes, expected = asked
     for numbers in (range(1, len(LINES), 3), range(2, len(LINES), 3)):
         requests = [Request(LINES[i]) for i in numbers]
-        found = build(untrained[0], **changes).hypotheses(untrained[1], requests, numbers=numbers)
-        same(list(found), [expected[i] for i in numbers])
+        decoder = build(untrained[0], **changes)
+        hypotheses = decoder.hypotheses(untrained[1], requests, numbers=numbers)
+        same(list(hypotheses), [expected[i] for i in numbers])
 
 
 @pytest.mark.parametrize(("method", "searched"), [("beam", 5), ("sample", 9), ("mbr", 9)])
@@ -235,8 +237,8 @@ def test_equal_lines_are_searched_once_but_drawn_each(method, searched, untraine
     echo = build(untrained[0], Echo(), method=method)
     lines = ["a b", "c", "a b", "", "a b", "c", "c " * 15, "a b"]
     requests = [*map(Request, lines), Request("a b", "c"), Request("a b", "d")]
-    found = [line[0].text for line in echo.hypotheses(untrained[1], requests)]
-    assert found == [request.source.strip() for request in requests]
+    translations = [line[0].text for line in echo.hypotheses(untrained[1], requests)]
+    assert translations == [request.source.strip() for request in requests]
     assert len(echo.batch_decoder.seen) == len(set(echo.batch_decoder.seen)) == searched
 
 
@@ -254,10 +256,10 @@ def test_non_finite_scores_are_an_error(untrained):
 @pytest.mark.parametrize("count", [1, 4])
 def test_as_many_hypotheses_as_are_asked_for(count, untrained, best):
     """The first is what `translate` gives."""
-    found = found_by(untrained, FEW, num_hypotheses=count)
-    assert max(map(len, found)) == count
+    hypotheses = hypotheses_of(untrained, FEW, num_hypotheses=count)
+    assert max(map(len, hypotheses)) == count
     texts = list(build(untrained[0]).translate(untrained[1], FEW))
-    assert [line[0].text for line in found] == texts
+    assert [line[0].text for line in hypotheses] == texts
     assert texts == [best[LINES.index(line)][0].text for line in FEW]
 
 
@@ -269,8 +271,8 @@ def test_every_translation_begins_with_its_prefix(method, untrained):
     """Also where the prefix is over the source's limit, and where the line is over-long."""
     lines = [("c d e", prefix) for prefix in PREFIXES] + [("c " * 18, "a b")]
     decoder = build(untrained[0], method=method, num_hypotheses=2)
-    found = list(decoder.hypotheses(untrained[1], [Request(*line) for line in lines]))
-    for (_, prefix), hypotheses in zip(lines, found, strict=True):
+    hypotheses_by_line = list(decoder.hypotheses(untrained[1], [Request(*line) for line in lines]))
+    for (_, prefix), hypotheses in zip(lines, hypotheses_by_line, strict=True):
         for hypothesis in hypotheses:
             assert hypothesis.text.startswith(prefix.strip())
         [ids] = PIECES.encode([prefix])
@@ -281,8 +283,8 @@ def test_every_translation_begins_with_its_prefix(method, untrained):
 
 def test_an_empty_prefix_is_as_none(untrained, best):
     decoder = build(untrained[0], num_hypotheses=2)
-    found = list(decoder.hypotheses(untrained[1], [Request(line, "  ") for line in FEW]))
-    same(found, [best[LINES.index(line)] for line in FEW])
+    hypotheses = list(decoder.hypotheses(untrained[1], [Request(line, "  ") for line in FEW]))
+    same(hypotheses, [best[LINES.index(line)] for line in FEW])
 
 
 def test_only_the_first_part_has_the_prefix(untrained):
@@ -296,27 +298,27 @@ def test_only_the_first_part_has_the_prefix(untrained):
 
 
 def test_samples_are_seeded(untrained, drawn):
-    same(found_by(untrained, LINES, **SAMPLE), drawn)
+    same(hypotheses_of(untrained, LINES, **SAMPLE), drawn)
     lines = LINES[:8]
-    other = found_by(untrained, lines, **SAMPLE, seed=1)
+    other = hypotheses_of(untrained, lines, **SAMPLE, seed=1)
     for line, hypotheses, before in zip(lines, other, drawn, strict=False):
         assert (hypotheses != before) == bool(line.strip())
         assert (len(set(hypotheses)) > 1) == bool(line.strip())
-    assert len({tuple(line) for line in found_by(untrained, lines[-1:] * 5, **SAMPLE)}) == 5
+    assert len({tuple(line) for line in hypotheses_of(untrained, lines[-1:] * 5, **SAMPLE)}) == 5
 
 
 @pytest.mark.parametrize("utility", ["chrf", "bleu"])
 def test_mbr_ranks_its_samples_by_utility(utility, untrained):
     lines = ["a b c h h d e", "e f g h a b c"]
-    samples = found_by(untrained, lines, method="sample", num_hypotheses=9)
+    samples = hypotheses_of(untrained, lines, method="sample", num_hypotheses=9)
     options = {"method": "mbr", "num_samples": 9, "utility": utility}
-    found = found_by(untrained, lines, num_hypotheses=4, **options)
-    for hypotheses, texts in zip(found, samples, strict=True):
+    by_line = hypotheses_of(untrained, lines, num_hypotheses=4, **options)
+    for hypotheses, texts in zip(by_line, samples, strict=True):
         ranked = sampling.rank([sample.text for sample in texts], utility=utility)
         assert [h.text for h in hypotheses] == [text for text, _ in ranked[:4]]
         assert [h.score for h in hypotheses] == pytest.approx([score for _, score in ranked[:4]])
     best = list(build(untrained[0], **options).translate(untrained[1], lines))
-    assert best == [hypotheses[0].text for hypotheses in found]
+    assert best == [hypotheses[0].text for hypotheses in by_line]
 
 
 # Mistakes
@@ -343,10 +345,10 @@ def test_mistakes_are_one_line(untrained, monkeypatch):
     build(model, method="sample", num_hypotheses=5)  # as many as one likes
     # A prefix with its line number, also in a later chunk.
     requests = [Request("a")] * 2 + [Request("a", "b " * 16), Request("a", "b " * 17)]
-    found = build(model, Echo(), chunk_lines=2).hypotheses(params, requests)
-    next(found), next(found)
+    hypotheses = build(model, Echo(), chunk_lines=2).hypotheses(params, requests)
+    next(hypotheses), next(hypotheses)
     with pytest.raises(UserError, match=r"\Aline 4: .*17 pieces.*config\.decode\.max_length=16\Z"):
-        next(found)
+        next(hypotheses)
     with pytest.raises(TypeError, match=r"\Aexpected a list of texts, .*: give \['a b'\]\Z"):
         next(build(model).translate(params, "a b"))
     monkeypatch.delattr(type(model), "step")

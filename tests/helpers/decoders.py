@@ -59,7 +59,7 @@ class Echo:
         return list(map(self.answer, parts))
 
 
-def found_by(untrained, lines, **changes):
+def hypotheses_of(untrained, lines, **changes):
     """Returns each line's hypotheses."""
     requests = map(Request, lines)
     return list(build(untrained[0], **changes).hypotheses(untrained[1], requests))

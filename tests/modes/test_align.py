@@ -135,18 +135,18 @@ def said(answered, reversal_run):
 def test_a_line_for_a_line(said, reversal_run, caplog):
     """An over-long pair has an empty one, because memory grows with the square of the length."""
     run = translation.load(saved_config.read_config(reversal_run), reversal_run)
-    found = said(LINES)
-    assert [line.count("-") for line in found] == [3, 0, 4, 0, 2]
+    alignments = said(LINES)
+    assert [line.count("-") for line in alignments] == [3, 0, 4, 0, 2]
     for number in (0, 1, 2, 4):
         both = LINES[number].split("\t")
         cross = attention_weights.pair_weights(run, *both)["cross"]
         pairs = align.alignment(run.vocabulary, *both, cross, options())
-        assert found[number] == " ".join(f"{s}-{t}" for s, t in pairs)
+        assert alignments[number] == " ".join(f"{s}-{t}" for s, t in pairs)
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert [w.partition(":")[0] for w in warnings if w.startswith("line")] == ["line 4"]
     asked = {"source": "a b c", "target": "c b a", "id": [1, None]}
     [line] = said([json.dumps(asked)], **{"translate.format": "json"})
-    assert json.loads(line) == {**asked, "alignment": found[0]}
+    assert json.loads(line) == {**asked, "alignment": alignments[0]}
     with pytest.raises(UserError, match=r"\Aline 2: expected SOURCE<tab>TARGET, found 'a'\Z"):
         said(["a\tb", "a"])
 

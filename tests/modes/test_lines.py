@@ -44,10 +44,10 @@ def test_bytes_that_are_not_utf_8_are_replaced(caplog):
     """Also half a surrogate pair and half a character; the warning names the line."""
     for wrong in (b"\xff", b"caf\xe9", b"\xed\xa0\x80", b"\xc3", b"\xf4\x90\x80\x80"):
         caplog.clear()
-        found = list(lines.read(io.BytesIO(b"a\n" + wrong + b" b\n\xc3\xa9\n")))
-        assert [found[0], found[2]] == ["a", "é"]
-        assert "\ufffd" in found[1]
-        assert found[1].endswith(" b")
+        texts = list(lines.read(io.BytesIO(b"a\n" + wrong + b" b\n\xc3\xa9\n")))
+        assert [texts[0], texts[2]] == ["a", "é"]
+        assert "\ufffd" in texts[1]
+        assert texts[1].endswith(" b")
         [warning] = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
         assert warning == "line 2: replaced bytes that are not UTF-8"
 

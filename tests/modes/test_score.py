@@ -136,11 +136,11 @@ def test_over_long_pairs_have_no_score(caplog):
         ("a " * 15, "a " * 19),
     ]
     run = random_run()
-    found = forced(run, pairs, chunk_lines=2, max_length=16, extra_length=4)
-    assert [np.isfinite(one.score) for one in found] == [True, False, True, True, False, True]
-    assert found[1].score == found[1].log_prob == found[4].score == -np.inf
-    assert [found[1].length, found[4].length] == [2, 21]
-    assert found[2] == pytest.approx(forced(run, PAIRS)[1], abs=1e-4)
+    scores = forced(run, pairs, chunk_lines=2, max_length=16, extra_length=4)
+    assert [np.isfinite(one.score) for one in scores] == [True, False, True, True, False, True]
+    assert scores[1].score == scores[1].log_prob == scores[4].score == -np.inf
+    assert [scores[1].length, scores[4].length] == [2, 21]
+    assert scores[2] == pytest.approx(forced(run, PAIRS)[1], abs=1e-4)
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert [warning.partition(":")[0] for warning in warnings] == ["line 2", "line 5"]
     assert "17 and 2 pieces, config.decode.max_length (and extra_length)" in warnings[0]

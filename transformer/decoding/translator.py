@@ -163,9 +163,9 @@ class Translator:
             before, num_done = num_done, int(share * len(chunk))
             advance(num_done - before)
 
-        found = self.batch_decoder(params, list(index_of_part), report)
+        hypotheses = self.batch_decoder(params, list(index_of_part), report)
         report(1)
-        return self._texts([joined([found[i] for i in parts]) for parts in parts_of_line])
+        return self._texts([joined([hypotheses[i] for i in parts]) for parts in parts_of_line])
 
     def _texts(self, hypotheses_by_line: list[Hypotheses]) -> Iterator[list[Hypothesis]]:
         """Detokenises each line's hypotheses, ranks samples with 'mbr', keeps num_hypotheses."""

@@ -113,8 +113,8 @@ def test_only_the_first_process_tracks_and_none_by_default(tmp_path, monkeypatch
     ],
 )
 def test_what_cannot_track_is_one_line(names, match, monkeypatch):
-    found = "comet" in names or None
-    monkeypatch.setattr(prepare.importlib.util, "find_spec", lambda name: found)
+    spec = "comet" in names or None  # None: the package is not installed
+    monkeypatch.setattr(prepare.importlib.util, "find_spec", lambda name: spec)
     config = wmt_base.get_config()
     config.train.trackers = names
     with pytest.raises(UserError, match=match):

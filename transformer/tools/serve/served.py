@@ -46,9 +46,9 @@ def _inside(
     if len(ids) > min(LONGEST, translator.decode.max_length):
         return [Section("Attention", [f"Not drawn: the sentence has more than {LONGEST} pieces."])]
     sections = []
-    example = attention_view.of_pair(run, text, hypotheses[0].text)
-    if example.maps:
-        view = attention_view.view([example])
+    attention = attention_view.of_pair(run, text, hypotheses[0].text)
+    if attention.maps:
+        view = attention_view.view([attention])
         sections.append(Section("Attention", [attention_view.ABOUT, view]))
     if plot := beam_view.searched(translator, run.params, text):
         sections.append(Section("The beam, step by step", [beam_view.ABOUT, plot]))

@@ -63,7 +63,7 @@ def tracked(name: str, start: Callable[[str | None], OpenRun], workdir: Path) ->
     ids = paths.read_json_object(file) if file.exists() else {}
     try:
         run_id, send, close = start(ids.get(name))
-    except Exception as error:  # whatever a service answers
+    except Exception as error:  # of any type: each package has its own, for a network, a login, ...
         raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
     paths.write_json(file, {**ids, name: run_id})
 
@@ -72,7 +72,7 @@ def tracked(name: str, start: Callable[[str | None], OpenRun], workdir: Path) ->
         try:
             if not has_failed:
                 call(*arguments)
-        except Exception as error:  # as above
+        except Exception as error:  # of any type, as at the start; training must go on
             has_failed = True
             logging.error("%s gets nothing more: %s", name, error)
 
