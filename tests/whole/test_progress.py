@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # What a run shows while it works, in this order; each with a bar or, where nothing can be counted,
 # by its name.
 BARS = (
-    *("read for the vocabulary", "tokenise validation", "tokenise test"),
-    *("tokenise train", "pack", "train", "translate validation", "loss of validation"),
+    *("tokenise validation", "tokenise test", "tokenise train", "pack", "train"),
+    *("translate validation", "loss of validation"),
     *("translate test", "loss of test"),
 )
 WAITS = "learn the vocabulary", "dry run: a step with 8 rows of 32 positions", "dry run: validation"
