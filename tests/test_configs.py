@@ -154,7 +154,6 @@ PAPER = {
     "decode.extra_length": 50,
 }
 
-
 BASE = {
     "model.d_model": 512,
     "model.d_ff": 2048,
@@ -163,7 +162,6 @@ BASE = {
     "train.num_steps": 100_000,
     "evaluate.average_last": 5,
 }
-
 
 BIG = {
     "model.d_model": 1024,
@@ -174,14 +172,12 @@ BIG = {
     "evaluate.average_last": 20,
 }
 
-
 ENDE = {
     "data.corpus": "wmt14_translate/de-en",
     "data.source_language": "en",
     "data.target_language": "de",
     "vocabulary.size": 37_000,
 }
-
 
 ENFR = {
     "data.corpus": "wmt14_translate/fr-en",
@@ -190,13 +186,11 @@ ENFR = {
     "vocabulary.size": 32_000,
 }
 
-
 V1 = {
     "model.positions": "concatenated",
     "loss.smoothed_over": "wrong_classes",
     "decode.extra_length": 100,
 }
-
 
 V3 = V1 | {
     "model.norm": "pre",
@@ -207,7 +201,6 @@ V3 = V1 | {
     "optimizer.schedule.warmup_steps": 8000,
     "optimizer.arguments.b2": 0.997,
 }
-
 
 WMT = {
     "wmt_base": BASE | ENDE,

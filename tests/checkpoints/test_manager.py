@@ -7,7 +7,6 @@ import re
 import shutil
 import time
 
-import jax
 import numpy as np
 import pytest
 from helpers import tiny
@@ -149,9 +148,6 @@ def test_a_best_that_was_being_deleted_is_not_used(copy, files):
     assert steps(copy / "best") == [2]
 
 
-# Interrupted saves
-
-
 @pytest.mark.parametrize("lost", ["checksums.json", "opt_state", "."])
 def test_a_save_that_was_cut_off_is_dropped_and_can_be_saved_again(saved, opened, tmp_path, lost):
     saved(1, 2, 3)
@@ -251,9 +247,6 @@ def test_a_damaged_best_is_replaced(copy, caplog):
     tiny.assert_same_bits(load(copy, "best")[0], state(5)[0])
 
 
-# Full disks
-
-
 @pytest.mark.parametrize("moment", ["save", "complete", "copy", "best"])
 def test_a_full_disk_ends_the_run_with_one_line_and_what_was_saved_stays(
     tmp_path, moment, no_file_over, monkeypatch
@@ -299,9 +292,6 @@ def test_a_full_disk_ends_the_run_with_one_line_and_what_was_saved_stays(
     assert not list(tmp_path.rglob("*tmp*"))
 
 
-# Slow disks
-
-
 def test_a_slow_save_is_waited_for(opened, monkeypatch):
     """The next save waits for it: saves do not pile up, and none is skipped."""
     checkpoints, sealed = opened(keep=4), []
@@ -319,33 +309,6 @@ def test_a_slow_save_is_waited_for(opened, monkeypatch):
     checkpoints.finish()
     assert sealed == [1, 2, 3, 4]
     assert restore(opened(keep=4))[0] == 4
-
-
-# Retention
-
-
-@pytest.mark.slow
-def test_the_newest_and_the_best_are_kept_whatever_the_scores(tmp_path):
-    """For 30 random sequences of scores, with NaNs among them."""
-    choose = np.random.default_rng(0)
-    small = lambda t: {"x": jax.numpy.full(3, t, np.float32)}
-    for sequence in range(30):
-        workdir = tmp_path / str(sequence)
-        keep = int(choose.integers(1, 4))
-        checkpoints = checkpoints_of(workdir, keep=keep)
-        scores = choose.integers(0, 4, choose.integers(1, 4)).astype(float)
-        scores[choose.random(len(scores)) < 0.3] = np.nan
-        best = None
-        for step, score in enumerate(scores, start=1):
-            checkpoints.save(step, small(step), {"m": small(step)["x"]})
-            better = not np.isnan(score) and (best is None or score > scores[best - 1])
-            assert checkpoints.save_best(step, small(step), score) == better
-            best = step if better else best
-        checkpoints.close()
-        last = len(scores)
-        assert steps(workdir / "checkpoints") == list(range(max(1, last - 1), last + 1))
-        assert steps(workdir / "params") == list(range(max(1, last - keep + 1), last + 1))
-        assert steps(workdir / "best") == ([best] if best else [])
 
 
 # What a workdir may be started with

@@ -29,9 +29,6 @@ def evaluation_batches(tokens, batch_tokens=5 * LENGTH):
 PACKED = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
 
 
-# What an epoch holds
-
-
 @PACKED
 @pytest.mark.parametrize("seed", range(5))
 def test_every_pair_once_an_epoch(tokenised, vocabulary, packed, seed):
@@ -109,9 +106,6 @@ def test_a_batch_of_each_length_the_longest_first(tokenised, packed):
     assert (len(found) == 1) == packed
 
 
-# A pure function of t
-
-
 @PACKED
 def test_the_filled_rows_of_a_batch_are_its_first(tokenised, packed):
     tokens, empty = tokenised(Source(0)), 0
@@ -158,9 +152,6 @@ def test_hosts_share_the_global_batch(tokenised, packed, hosts):
             assert (array[len(whole) :] == 0).all()
 
 
-# Dropped pairs
-
-
 def test_blank_and_long_training_pairs_are_dropped_and_counted(tokenised, vocabulary, caplog):
     source = Source(7, count=80, longest=14, blank=[(0, 0), (3, 1), (5, 0), (5, 1)])
     tokens = tokenised(source)
@@ -188,9 +179,6 @@ def test_evaluation_drops_nothing(tokenised, vocabulary, batch_tokens):
     assert set(lengths) <= set(packing.static_lengths(LENGTH, longest))
     assert lengths == sorted(lengths)
     assert epoch(batched, 0) == epoch(batched, 1)
-
-
-# Prefetch
 
 
 def test_prefetch_keeps_order_and_is_one_ahead():

@@ -16,8 +16,6 @@ from helpers.corpora import (
 from transformer import registry
 from transformer.data import corpora
 
-# Parallel text: item i is line i.
-
 
 def test_item_i_is_line_i_and_nothing_is_dropped(text):
     corpus = text({"train.de": lines(GERMAN), "train.en": lines(ENGLISH)})
@@ -75,9 +73,6 @@ def test_either_direction_has_its_own_fingerprint(text, tmp_path):
     assert not (tmp_path / "data").exists()  # text is read where it lies
 
 
-# Plain text: item i is line i.
-
-
 def plain(folder, split="train.txt"):
     return corpora.load_text(split, directory=str(folder), key="split")
 
@@ -102,9 +97,6 @@ def test_the_fingerprint_of_plain_text_is_of_its_content(tmp_path):
     assert plain(tmp_path).fingerprint != whole.fingerprint
 
 
-# WMT 2014, by TFDS's own code, from miniature archives.
-
-
 @pytest.mark.parametrize("language", ["de", "fr"])
 def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
     corpus = f"wmt14_translate/{language}-en"
@@ -117,9 +109,6 @@ def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
         assert backward.read() == (target, source)
         assert forward.fingerprint != backward.fingerprint
     assert capfd.readouterr().out == ""  # which is for results
-
-
-# All corpora.
 
 
 def test_unknown_names(tmp_path):

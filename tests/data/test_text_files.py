@@ -101,9 +101,6 @@ def test_parallel_text_wants_two_languages(text, source, target):
         text({"train.de": b"a\n", "train.en": b"x\n"}, source=source, target=target)
 
 
-# Parts of plain text.
-
-
 TEXT = ["first line", "", "drei 🏠", "four", "fünf"]
 
 

@@ -136,9 +136,6 @@ def test_a_fingerprint_is_of_what_ids_and_text_depend_on(section, field, value):
     assert (before.fingerprint == after.fingerprint) == (value == "x")
 
 
-# Mistakes
-
-
 @pytest.mark.parametrize(
     ("sentences", "size", "words"),
     [

@@ -239,9 +239,6 @@ def test_stops_when_no_live_beam_can_win():
     assert score == pytest.approx(math.log(0.4), abs=1e-4)
 
 
-# In stages
-
-
 METHODS = {
     "beam": functools.partial(table_model.search, beam_search, num_hypotheses=2),
     "sample": functools.partial(
@@ -271,9 +268,6 @@ def test_a_search_in_stages_equals_one_of_a_single_stage(method):
     assert len(set(places)) > 4
     np.testing.assert_array_equal(search.tokens_BWT, whole.tokens_BWT)
     np.testing.assert_array_equal(search.scores_BW, whole.scores_BW)
-
-
-# The likeliest continuations
 
 
 @pytest.mark.parametrize("size", [1, 13, 64, 192, 997])

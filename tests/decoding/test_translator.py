@@ -17,8 +17,6 @@ from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import translation
 
-# Accuracy
-
 
 @pytest.mark.slow
 def test_reversal_to_bleu_100(caplog):
@@ -294,9 +292,6 @@ def test_only_the_first_part_has_the_prefix(untrained):
     assert [part.prefix for part in echo.batch_decoder.seen] == [prefix, (), ()]
 
 
-# Samples
-
-
 def test_samples_are_seeded(untrained, drawn):
     same(hypotheses_of(untrained, LINES, **SAMPLE), drawn)
     lines = LINES[:8]
@@ -319,9 +314,6 @@ def test_mbr_ranks_its_samples_by_utility(utility, untrained):
         assert [h.score for h in hypotheses] == pytest.approx([score for _, score in ranked[:4]])
     best = list(build(untrained[0], **options).translate(untrained[1], lines))
     assert best == [hypotheses[0].text for hypotheses in by_line]
-
-
-# Mistakes
 
 
 @pytest.mark.parametrize(("key", "most"), [("extra_length", 20), ("min_length", 35)])

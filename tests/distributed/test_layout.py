@@ -194,8 +194,6 @@ def test_the_data_axis_is_inferred():
     assert dict(layout_of("jit", 8, (0, 2, 1)).mesh.shape) == {"data": 4, "fsdp": 2, "tensor": 1}
 
 
-# Checkpoints
-
 SAVED = [
     ("pmap", 8, (8, 1, 1)),
     ("pmap", 2, (2, 1, 1)),

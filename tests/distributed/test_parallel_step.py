@@ -28,8 +28,6 @@ from transformer.distributed.parallel_step import (
 from transformer.tasks.losses import cross_entropy
 from transformer.training.start import restore_or_init, save
 
-# Rows
-
 
 @pytest.mark.parametrize("mesh", [(8, 1, 1), (2, 4, 1), (2, 2, 2), (1, 1, 8)], ids=str)
 def test_devices_get_their_rows_of_the_global_batch(mesh):
@@ -111,9 +109,6 @@ def test_steps_and_seeds_drop_different_units():
     assert len(set(losses)) == 3
 
 
-# Compilations
-
-
 @pytest.fixture(scope="module")
 def compiled():
     """The names of the functions compiled so far: a list that grows as JAX compiles."""
@@ -160,9 +155,6 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_
     advance(restored, 3)
     assert counts[0] >= 1
     assert counts[1:] == [0, 0, 0]
-
-
-# Signals
 
 
 @pytest.mark.parametrize("processes", [1, 2])

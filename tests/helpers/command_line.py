@@ -16,7 +16,6 @@ TEXT = "--config=configs/parallel_text.py"
 # A mode to register, with keys of its own.
 OWN_MODE = Mode("", "", start="config", keys="helpers.command_line:KEYS_OF_OWN_MODE")
 
-
 KEYS_OF_OWN_MODE = {"mine.num_devices": 0, "mine.device": "", "mine.bandwidth": [0.4, "above 0"]}
 
 

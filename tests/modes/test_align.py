@@ -13,9 +13,6 @@ from transformer.modes import align
 from transformer.tasks import attention_weights, translation
 from transformer.workdir import saved_config
 
-# Words
-
-
 WORDS = [
     ("", []),
     ("   ", []),
@@ -51,9 +48,6 @@ def test_words_of_any_text_count_its_words_in_order():
         numbers = align.words(reversal.vocabulary().source, text)
         assert numbers == sorted(numbers)
         assert sorted(set(numbers)) == list(range(len(text.split())))
-
-
-# Alignments
 
 
 def options(layer=0, head=0):
@@ -112,9 +106,6 @@ def test_reversed_letters_are_aligned_with_themselves(reversal_run):
         right += sum(s == last - t for s, t in pairs)
         letters += last + 1
     assert right / letters > 0.75
-
-
-# Standard input to standard output
 
 
 LINES = ["a b c\tc b a", "\th", "d e  f g\tg f e d", "a " * 100 + "\tb", "a b\tb a"]

@@ -16,9 +16,6 @@ def columns(texts, *, names=("source", "prefix"), needed=1, form="text"):
     return list(lines.columns(texts, names, needed=needed, form=form))
 
 
-# Reading
-
-
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -65,9 +62,6 @@ def test_no_line_is_read_before_it_is_asked_for(form):
     for number in range(1, 10):
         next(found)
         assert len(read) == number
-
-
-# Columns
 
 
 def test_columns_are_separated_by_tabs():
@@ -120,9 +114,6 @@ def test_half_of_a_surrogate_pair_is_replaced():
     assert columns([line], form="json") == [{"source": "a ? b", "prefix": "?", "id": "🏠"}]
 
 
-# Writing
-
-
 def test_json_is_one_line_of_readable_text():
     """Python reads NaN, Infinity and 1e999, but other programs do not: they come out as null."""
     line = '{"source": "a", "x": NaN, "tags": [Infinity, {"y": -Infinity}, 1e999, 1.5]}'
@@ -146,9 +137,6 @@ def test_every_line_is_written_at_once():
         for text, expected in (("나 é", "나 é\n"), ("", "\n"), ("a \udc80", "a ?\n")):
             lines.write(file, text)
             assert end.read(100) == expected.encode()
-
-
-# Counting
 
 
 @pytest.mark.parametrize(

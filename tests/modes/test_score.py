@@ -59,9 +59,6 @@ def forced(run, pairs, **changes):
     return [found for _, found in score.forced(run, dicts(pairs), options(**changes))]
 
 
-# The beam search's scores
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("penalty", "alpha"), PENALTIES)
 def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
@@ -81,9 +78,6 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
     penalties = np.asarray(beam_search.length_penalty(lengths, penalty, alpha))
     assert len(set(lengths)) > 1
     np.testing.assert_allclose(np.array(log_probs) / penalties, expected, rtol=0, atol=1e-4)
-
-
-# Batches
 
 
 @pytest.mark.slow
@@ -146,9 +140,6 @@ def test_over_long_pairs_have_no_score(caplog):
     assert "17 and 2 pieces, config.decode.max_length (and extra_length)" in warnings[0]
     assert "2 and 21 pieces" in warnings[1]
     assert all("allow 16 and 20:" in warning for warning in warnings)
-
-
-# Standard input to standard output
 
 
 @pytest.mark.slow

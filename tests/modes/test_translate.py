@@ -24,14 +24,8 @@ def translated(answered, reversal_run):
     return functools.partial(answered, "translate", reversal_run)
 
 
-# Lines
-
-
 def test_nothing_to_translate(translated):
     assert [translated(content) for content in (b"", b" \r\n   \n\n")] == ["", "\n\n\n"]
-
-
-# Several translations, and columns
 
 
 @pytest.mark.slow
@@ -66,9 +60,6 @@ def test_prefixes_stand_behind_a_tab(translated):
     assert not free[3].startswith("e f g")
 
 
-# JSON objects
-
-
 @pytest.mark.slow
 def test_json_objects_keep_what_they_hold(translated):
     asked = [
@@ -96,9 +87,6 @@ def test_json_objects_keep_what_they_hold(translated):
     assert first == {"text": "c b a", "score": answer["score"]}
     assert answer["translation"] == "c b a" != second["text"]
     assert second["score"] < first["score"]
-
-
-# At a terminal
 
 
 def answered_in_turn(source, into, *, end, config, workdir, monkeypatch):
@@ -152,9 +140,6 @@ def test_a_program_that_waits_for_answers_gets_them(reversal_run, monkeypatch):
     assert answers == [b"c b a\n", b"\n", b"g h\n"]
 
 
-# In a separate process
-
-
 @pytest.mark.slow
 def test_a_mistake_in_the_input_ends_with_status_2(reversal_run, tmp_path):
     """One line of error names the input line; the chunks before it have been translated.
@@ -182,9 +167,6 @@ def test_a_mistake_in_the_input_ends_with_status_2(reversal_run, tmp_path):
     assert "Traceback" not in done.stderr
     answers = [json.loads(line)["translation"] for line in done.stdout.splitlines()]
     assert answers == ["c b a", "g h"]
-
-
-# Workdirs
 
 
 @pytest.mark.slow

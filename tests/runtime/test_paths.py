@@ -150,9 +150,6 @@ def test_a_folder_is_synced_with_all_of_its_content(tmp_path, monkeypatch):
     assert len(synced) == 5  # two files, two folders, and the parent of the outer one
 
 
-# JSON
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [

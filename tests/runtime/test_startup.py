@@ -91,9 +91,6 @@ def test_a_file_of_flags_stays_as_it_is(monkeypatch):
     assert os.environ["XLA_FLAGS"] == "flags.txt"
 
 
-# Compiled programs.
-
-
 NAMES = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 
 

@@ -32,9 +32,6 @@ def found(run):
     return attention_weights.pair_weights(run, SOURCE, TARGET)
 
 
-# Weights
-
-
 def test_shapes_are_those_of_the_pieces(found):
     for name, shape in SHAPES.items():
         assert found[name].shape == shape

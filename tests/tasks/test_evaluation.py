@@ -19,7 +19,6 @@ from transformer.tasks.evaluation import SplitSums
 IDS = np.random.default_rng(0).integers(4, 13, 100).astype(np.uint16)
 OPTIONS = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
 
-
 WINDOWS = -(-len(IDS) // 8)  # rows of 8 ids, the last of 4
 
 

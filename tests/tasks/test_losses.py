@@ -220,9 +220,6 @@ def test_no_array_has_all_logits(arrays):
     assert not re.search(rf"f32\[({B},12|{12 * B}|4,{B},3),{V}\]", text)
 
 
-# Of sentence pairs
-
-
 def token_loss(params, batch, blocks, *, model, **changes):
     options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", **changes}
     rng = jax.random.key(0)

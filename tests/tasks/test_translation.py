@@ -206,9 +206,6 @@ def test_a_tokeniser_without_its_package_says_what_to_install(tiny_config, monke
         translation.check(tiny_config({"evaluate.tokenize": "ko-mecab"}))
 
 
-# Loading
-
-
 def copied(workdir, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(workdir, copy)

@@ -29,9 +29,6 @@ from transformer.workdir.log import read
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-# Files of a finished run
-
-
 def test_checkpoints_are_where_they_belong(tiny_run):
     names = lambda *parts: {p.name for p in tiny_run.workdir.joinpath(*parts).iterdir()}
     assert names("checkpoints") == {"120", "160"}
@@ -174,9 +171,6 @@ def devices(monkeypatch):
     return see
 
 
-# Memory
-
-
 def exhausted(*_, **__):
     raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
 
@@ -243,9 +237,6 @@ def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, cap
     assert without_times(tmp_path / "run") == without_times(tmp_path / "without")
 
 
-# Moved to other devices
-
-
 SHORT = {
     "model.dropout_rate": 0.0,  # each device draws its own dropout
     "optimizer.arguments.eps": 1e-2,  # so that Adam does not amplify rounding errors to whole steps
@@ -291,9 +282,6 @@ def test_run_goes_on_under_the_other_strategy(
     ]
     np.testing.assert_allclose(*losses, rtol=1e-5)
     assert len(losses[0]) == 10
-
-
-# Early stopping
 
 
 @pytest.mark.slow

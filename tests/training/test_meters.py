@@ -160,9 +160,6 @@ def test_waiting_is_the_time_without_a_batch_on_an_idle_device_and_pauses_are_no
     assert values["waiting"] == pytest.approx(2 / 16)
 
 
-# What people see.
-
-
 @pytest.fixture
 def add_step(clock):
     """A function that logs step 99,991 of 100,000, of half a second, by a `Meters` of its own."""

@@ -7,7 +7,6 @@ import gzip
 import io
 import logging
 import lzma
-import os
 import pathlib
 import random
 import threading
@@ -26,9 +25,6 @@ from transformer.data.tokens import tokenise
 from transformer.modes import lines
 from transformer.runtime import checksums
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PATH = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-
 
 def warnings(caplog):
     return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
@@ -39,9 +35,6 @@ DAMAGE = [flip_a_bit, truncate, pathlib.Path.unlink]
 
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-# The ids of a corpus.
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +77,6 @@ def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, t
     assert list(tmp_path.glob("[!.]*")) == [tokens.directory]
 
 
-# Rows.
-
-
 @pytest.mark.parametrize("damage", [flip_a_bit, truncate, lambda path: path.write_bytes(b"")])
 def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, damage):
     """And is no damage to the ids that it lies beside."""
@@ -108,9 +98,6 @@ def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, 
     np.testing.assert_array_equal(again.offsets, rows.offsets)
     pack()
     assert len(warnings(caplog)) == 1
-
-
-# Files, lines and vocabularies of any bytes.
 
 
 @pytest.mark.parametrize(
@@ -169,18 +156,13 @@ def test_any_bytes_are_as_many_lines():
     assert said == {"expected SOU", "expected a J"}
 
 
-# SentencePiece is C++: damage could end the process, not only raise.
-
-
 def test_a_piece_that_is_no_text_is_refused():
+    """SentencePiece is C++: damage could end the process, not only raise."""
     model = reversal.vocabulary_model()
     at = model.index(b"<unk>")
     with pytest.raises(ValueError, match=r"^given\.model is not a SentencePiece model") as raised:
         tokenizer.load(model[:at] + b"<un\xbe>" + model[at + 5 :], "given.model")
     one_line_naming(raised.value, "given.model")
-
-
-# The loader in the background.
 
 
 def test_an_error_of_the_loader_is_there_at_once_with_its_own_traceback():

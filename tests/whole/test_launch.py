@@ -36,9 +36,6 @@ def test_help(capsys, monkeypatch):
     assert "bandwidth" in capsys.readouterr().out
 
 
-# Mistakes
-
-
 @pytest.mark.parametrize("mode", ["train", "prepare"])
 def test_a_workdir_that_cannot_be_made(mode, tmp_path):
     """Said before anything else is made."""
@@ -47,9 +44,6 @@ def test_a_workdir_that_cannot_be_made(mode, tmp_path):
     with pytest.raises(UserError, match="cannot create the folder /dev/null/x: Not a directory"):
         launch.main([*arguments, f"--config.data.data_dir={data}"])
     assert not data.exists()
-
-
-# The whole program
 
 
 def run(*arguments, cwd=ROOT, env=None, lines=""):
@@ -179,9 +173,6 @@ def test_help_and_status_0(tmp_path):
     assert done.stderr == ""
 
 
-# Compiled programs
-
-
 @pytest.mark.slow
 def test_compiled_programs_are_kept(reversal_run, tmp_path):
     """A second process finds what the first one has compiled; a workdir does not say where."""
@@ -202,9 +193,6 @@ def test_compiled_programs_are_kept(reversal_run, tmp_path):
         kept.append({path for path in files if "log_prob" in path.name})
     assert said[0] == said[1] != ""
     assert kept[0] == kept[1] != set()
-
-
-# A failure
 
 
 def test_a_failed_process_waits_for_no_thread():

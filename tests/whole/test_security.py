@@ -72,9 +72,6 @@ def test_dangers_are_seen(source, found):
     assert not dangers("import re\nre.compile(x)\njax.eval_shape(f)\nos.execv(a, b)")
 
 
-# Pickles.
-
-
 class Canary:
     """Unpickled, it writes a file."""
 
@@ -181,7 +178,6 @@ MACHINE = {
     "train.init_from": "{}/run",
 }
 
-
 FROM_WORKDIR = ("evaluate", "verify", "translate", "score", "align")
 
 
@@ -286,9 +282,6 @@ def test_folders_of_params_may_be_links(tmp_path):
     for name in ("checkpoints", "params", "best", "vocabulary"):
         (tmp_path / "run" / name).symlink_to(tmp_path / name)
     command_line.parse(["--mode=evaluate", f"--workdir={tmp_path / 'run'}"])
-
-
-# Paths.
 
 
 def tree(folder):

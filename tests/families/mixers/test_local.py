@@ -152,9 +152,6 @@ def test_weights_of_blocks_are_dropped_out():
     assert np.abs(first - other).max() > 1e-2
 
 
-# Decoding
-
-
 STEPS = {
     "single": [1] * 13,
     "several": [2, 1, 3, 1, 1, 4, 2, 5, 1],

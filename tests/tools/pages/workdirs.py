@@ -20,7 +20,6 @@ HOSTILE = (
     "</script><script>document.title = 'taken'</script><!-- <img src=x onerror=alert(1)> &amp;"
 )
 
-
 START = {
     **{"parameters": 1234567, "dtype": "float32", "processes": 1, "devices": 8, "device": "TPU v5"},
     **{"strategy": "jit", "mesh": [8, 1, 1], "data": "600 training pairs", "bytes_per_device": 1},

@@ -194,9 +194,6 @@ def test_split_parameters_are_gathered_once_and_a_loop_counts_as_often_as_it_run
     assert sent[1] == pytest.approx(2 * sent[0], rel=0.01)
 
 
-# What training does
-
-
 @pytest.mark.parametrize("strategy", ["pmap", "jit"])
 @pytest.mark.parametrize(("pack", "length"), [(True, 32), (False, 16)])
 def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_path):

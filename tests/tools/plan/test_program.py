@@ -63,9 +63,6 @@ def test_a_matrix_product_by_the_compiler_of_its_device(topology):
         assert 0.8 < 2 * 8192**3 / product.cycles / (4 * 2 * 128**2) <= 1
 
 
-# Instructions, and how often each runs.
-
-
 def counts(text):
     return {run.instruction.name: run[1:] for run in program.runs(text)}
 
