@@ -62,8 +62,7 @@ def test_mistakes_about_weights(tmp_path, weights, words):
 
 
 @pytest.mark.parametrize(
-    ("weights", "file"),
-    [("latest", "checkpoints/3"), ("average", "params/1"), ("best", "best/2")],
+    ("weights", "file"), [("latest", "checkpoints/3"), ("average", "params/1"), ("best", "best/2")]
 )
 @pytest.mark.parametrize("name", ["params/d/*", "params/_METADATA", "checksums.json"])
 def test_damaged_parameters_are_not_scored(copy, weights, file, name):

@@ -1,7 +1,6 @@
 """A corpus's ids are written once; no half-written cache is ever read or left."""
 
 import itertools
-import pathlib
 
 import numpy as np
 import pytest
@@ -9,8 +8,6 @@ from helpers.corpora import LENGTH, Source
 
 from transformer.data import packing, tokenizer
 from transformer.data.tokens import tokenise
-
-ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
 
 def test_second_call_reads_the_cache(tokenised):

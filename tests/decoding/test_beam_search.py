@@ -53,18 +53,7 @@ def search_tables(tables, bounds, alpha, *, length, width, **options):
     return _search_tables(tables, bounds, alpha, length=length, width=width, options=options)
 
 
-def plain_search(
-    log_probs,
-    limit,
-    width,
-    alpha,
-    *,
-    penalty="gnmt",
-    stopping="best",
-    num_hypotheses=1,
-    least=0,
-    prefix=(),
-):
+def plain_search(log_probs, limit, width, alpha, penalty, stopping, num_hypotheses, least, prefix):
     """A reference beam search with Python lists: [(ids, score)], best first.
 
     `log_probs(prefixes)` gives an array over the vocabulary for each prefix.
@@ -134,19 +123,14 @@ def test_wide_beam_is_brute_force(kind, alpha, limit):
 
 
 FREE = [0] * 24, [()] * 24
-BOUNDS = {
-    "free": FREE,
-    "prefixes": (FREE[0], PREFIXES),
-    "least": (LEAST, FREE[1]),
-    "both": (LEAST, PREFIXES[::-1]),
-}
+BOUNDS = {"free": FREE, "prefixes": (FREE[0], PREFIXES), "least": (LEAST, FREE[1])}
+BOUNDS["both"] = LEAST, PREFIXES[::-1]
 
 
 @pytest.mark.parametrize(("least", "prefixes"), slow_but([*BOUNDS.values()], FREE), ids=BOUNDS)
 @pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
 @pytest.mark.parametrize(
-    ("width", "n", "stopping"),
-    [(2, 1, "best"), (3, 1, "ahead"), (3, 2, "full"), (40, 3, "best")],
+    ("width", "n", "stopping"), [(2, 1, "best"), (3, 1, "ahead"), (3, 2, "full"), (40, 3, "best")]
 )
 def test_narrow_beam_is_the_plain_search(width, n, stopping, kind, alpha, least, prefixes):
     """Covers which beams live on, when a sentence is done, and that it then does not change."""

@@ -253,9 +253,13 @@ def test_non_finite_scores_are_an_error(untrained):
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_as_many_hypotheses_as_are_asked_for(count, untrained, best):
-    """The first is what `translate` gives."""
+    """The first is what `translate` gives; a blank prefix is as none."""
     hypotheses = hypotheses_of(untrained, FEW, num_hypotheses=count)
     assert max(map(len, hypotheses)) == count
+    blank = [Request(line, "  ") for line in FEW]
+    same(
+        list(build(untrained[0], num_hypotheses=count).hypotheses(untrained[1], blank)), hypotheses
+    )
     texts = list(build(untrained[0]).translate(untrained[1], FEW))
     assert [line[0].text for line in hypotheses] == texts
     assert texts == [best[LINES.index(line)][0].text for line in FEW]
@@ -277,12 +281,6 @@ def test_every_translation_begins_with_its_prefix(method, untrained):
         limit = 3 + DECODE["extra_length"]
         if len(ids) > limit:
             assert {hypothesis.text for hypothesis in hypotheses} == {prefix.strip()}
-
-
-def test_an_empty_prefix_is_as_none(untrained, best):
-    decoder = build(untrained[0], num_hypotheses=2)
-    hypotheses = list(decoder.hypotheses(untrained[1], [Request(line, "  ") for line in FEW]))
-    same(hypotheses, [best[LINES.index(line)] for line in FEW])
 
 
 def test_only_the_first_part_has_the_prefix(untrained):

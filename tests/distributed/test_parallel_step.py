@@ -20,11 +20,7 @@ from helpers.layouts import (
 )
 
 from transformer.distributed import layout
-from transformer.distributed.parallel_step import (
-    make_any_process,
-    random_per_device,
-    shard_batch,
-)
+from transformer.distributed.parallel_step import make_any_process, random_per_device, shard_batch
 from transformer.tasks.losses import cross_entropy
 from transformer.training.start import restore_or_init, save
 

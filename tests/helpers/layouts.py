@@ -12,7 +12,6 @@ from transformer.distributed import layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.training import start, update
 from transformer.training.start import restore_or_init
-from transformer.training.update import init_state
 
 ADAM = tiny.adam()
 DROPOUT = {"dropout_rate": 0.5}
@@ -81,16 +80,3 @@ def assert_devices_take_the_steps_of_one(config, task, strategy, mesh):
         assert all(jax.tree.leaves(same)), (
             f"{config.task}: {mesh} devices ({strategy}) have other {what} than one: {same}"
         )
-
-
-def assert_first_state_is_that_of_one_program(model, strategy, mesh):
-    """To the bit, and sharded as the layout says, though many programs make it."""
-    place = layout_of(strategy, math.prod(mesh), mesh)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    init = lambda key: model.init(key, **inputs, train=False)["params"]
-    state = restore_or_init(init, ADAM, 3, None, place)
-    expected = jax.jit(lambda key: init_state(init(key), ADAM))(jax.random.key(3))
-    tiny.assert_same_bits(state, expected)
-    shardings = layout.state_shardings(state, place)
-    for array, sharding in zip(jax.tree.leaves(state), jax.tree.leaves(shardings), strict=True):
-        assert array.sharding == sharding

@@ -23,13 +23,8 @@ LETTERS = "abcdefgh"
 KOREAN = str.maketrans(LETTERS, "가나다라마바사아")
 LONGEST = 15  # letters in a sentence; with its end symbol, 16 ids
 
-DECODE = {
-    "beam_width": 4,
-    "extra_length": 4,
-    "max_length": LONGEST + 1,
-    "batch_tokens": 192,
-    "chunk_lines": 100,
-}
+DECODE = {"beam_width": 4, "extra_length": 4, "max_length": LONGEST + 1}
+DECODE |= {"batch_tokens": 192, "chunk_lines": 100}
 
 
 def sentences(count, seed, *, shortest=1, longest=LONGEST):

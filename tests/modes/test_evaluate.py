@@ -8,7 +8,6 @@ from helpers.runs import VALIDATION_KEYS
 
 import launch
 from transformer.modes import evaluate
-from transformer.tasks import saved_model
 from transformer.workdir import saved_config
 from transformer.workdir.log import read
 
@@ -53,14 +52,6 @@ def test_an_ensemble_of_two_steps_is_another_model(tiny_run, evaluated, tmp_path
 
 
 @pytest.mark.slow
-def test_spaces_around_an_ensembles_commas(answered, reversal_run):
-    found = answered(
-        "translate", reversal_run, b"a b\n", **{"evaluate.ensemble": f"{reversal_run} , "}
-    )
-    assert found == "b a\n"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["latest", "best"])
 def test_validation_says_what_evaluate_says(tiny_run, tmp_path, capsys, weights):
     copied = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
@@ -68,23 +59,8 @@ def test_validation_says_what_evaluate_says(tiny_run, tmp_path, capsys, weights)
     config.evaluate.split, config.evaluate.weights = "validation", weights
     evaluate.evaluate(config, copied)
     said = json.loads(capsys.readouterr().out)
-    (line,) = (
-        line
-        for line in read(copied)
-        if line["kind"] == "validation" and line["step"] == said["step"]
-    )
+    [line] = [x for x in read(copied) if (x["kind"], x["step"]) == ("validation", said["step"])]
     assert said["sentences"] == 60
     assert said["bleu"] > 0
     for name in VALIDATION_KEYS - {"kind", "samples"}:
         assert said[name] == line[name]
-
-
-def test_the_step_of_an_ensemble_is_that_of_its_own_workdir(tiny_run, tmp_path):
-    early = shutil.copytree(tiny_run.workdir, tmp_path / "early")
-    shutil.rmtree(early / "params" / "160")
-    config = saved_config.read_config(tiny_run.workdir)
-    config.update_from_flattened_dict(
-        {"evaluate.weights": "average", "evaluate.average_last": 2, "evaluate.ensemble": str(early)}
-    )
-    run = saved_model.load(config, tiny_run.workdir)
-    assert (run.steps, run.step) == ([120, 160, 80, 120], 160)

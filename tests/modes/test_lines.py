@@ -87,12 +87,8 @@ def test_json_objects_keep_their_other_keys_in_their_order():
 WRONG = [
     *("", "a b c", "[]", '"source"', "3", "null", "NaN", '{"source": "a"', '{"source": "a"} x'),
     *('{"a":' * 100_000, "{}", '{"sorce": "a"}', '{"source": null}', '{"source": 3}'),
-    *(
-        '{"source": ["a"]}',
-        '{"source": "a", "prefix": 3}',
-        '{"source": "a", "prefix": null}',
-        '{"prefix": "a"}',
-    ),
+    *('{"source": ["a"]}', '{"source": "a", "prefix": 3}', '{"source": "a", "prefix": null}'),
+    '{"prefix": "a"}',
 ]
 
 

@@ -82,8 +82,7 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes",
-    [{"batch_tokens": 1}, {"batch_tokens": 8192}, {"chunk_lines": 3, "max_length": 256}],
+    "changes", [{"batch_tokens": 1}, {"batch_tokens": 8192}, {"chunk_lines": 3, "max_length": 256}]
 )
 def test_batches_and_order_change_nothing(run, changes):
     expected = forced(run, PAIRS)
@@ -121,14 +120,8 @@ def test_no_more_than_a_chunk_is_read_ahead():
 
 def test_over_long_pairs_have_no_score(caplog):
     """A target may be as long as the longest translation."""
-    pairs = [
-        PAIRS[0],
-        ("a " * 16, "b"),
-        PAIRS[1],
-        PAIRS[3],
-        ("b", "a " * 20),
-        ("a " * 15, "a " * 19),
-    ]
+    pairs = [PAIRS[0], ("a " * 16, "b"), PAIRS[1], PAIRS[3], ("b", "a " * 20)]
+    pairs += [("a " * 15, "a " * 19)]
     run = random_run()
     scores = forced(run, pairs, chunk_lines=2, max_length=16, extra_length=4)
     assert [np.isfinite(one.score) for one in scores] == [True, False, True, True, False, True]

@@ -64,11 +64,8 @@ def test_a_disk_without_locks_takes_a_second_run_with_a_warning(tmp_path, monkey
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", flock)
-    with (
-        pytest.raises(KeyError) as error,
-        lock.locked(tmp_path / "run"),
-        lock.locked(tmp_path / "run"),
-    ):
+    run = tmp_path / "run"
+    with pytest.raises(KeyError) as error, lock.locked(run), lock.locked(run):
         raise KeyError
     assert error.value.__context__ is None
     assert caplog.text.count("no lock, a second run would not be noticed") == 2

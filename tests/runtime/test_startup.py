@@ -71,7 +71,6 @@ print(program.memory_analysis().temp_size_in_bytes // 1_000_000)
     ("flags", "megabytes"),
     [
         ("", range(1, 3)),
-        ("--xla_gpu_enable_latency_hiding_scheduler=true", range(1, 3)),
         ("--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED", range(8, 10)),
     ],
 )
@@ -85,10 +84,15 @@ def test_a_program_takes_little_memory_unless_xla_flags_names_a_scheduler(flags,
     assert int(done.stdout) in megabytes
 
 
-def test_a_file_of_flags_stays_as_it_is(monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "flags.txt")
-    startup.schedule_for_memory()
-    assert os.environ["XLA_FLAGS"] == "flags.txt"
+def test_a_file_of_flags_stays_as_it_is_and_a_gpus_scheduler_is_another(monkeypatch):
+    for flags, added in (
+        ("flags.txt", False),
+        ("--xla_gpu_enable_latency_hiding_scheduler=1", True),
+    ):
+        monkeypatch.setenv("XLA_FLAGS", flags)
+        startup.schedule_for_memory()
+        assert os.environ["XLA_FLAGS"].endswith(flags)
+        assert ("--xla_cpu_scheduler_type=" in os.environ["XLA_FLAGS"]) == added
 
 
 NAMES = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")

@@ -6,7 +6,6 @@ import pytest
 from helpers import reversal, tiny
 
 from transformer.data import pairs
-from transformer.decoding import batch_sizes
 from transformer.tasks import attention_weights, translation
 
 SOURCE, TARGET = "a b c d e f", "c a h h"
@@ -41,6 +40,23 @@ def test_shapes_are_those_of_the_pieces(found):
     assert found.keys() == {*SHAPES, "source", "target"}
 
 
+@pytest.fixture(scope="module")
+def went_in(run):
+    """The inputs of all projections of queries and keys, {path: [T, D]}; they are not padded here,
+    as those of `pair_weights` are."""
+    captured = {}
+
+    def keep(call, arguments, named, context):
+        if context.module.name in ("query", "key"):
+            captured["/".join(context.module.path)] = np.asarray(arguments[0], np.float64)[0]
+        return call(*arguments, **named)
+
+    ids = [np.array(side)[None] for side in reversal.ids([SOURCE, TARGET])]
+    with nn.intercept_methods(keep):
+        run.model.apply({"params": run.params}, **pairs.inputs_of_single_pairs(*ids), train=False)
+    return captured
+
+
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("head", [0, 1])
 @pytest.mark.parametrize(
@@ -51,18 +67,8 @@ def test_shapes_are_those_of_the_pieces(found):
         ("cross", "decoder", "cross_attention"),
     ],
 )
-def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, part, layer, head):
-    """Inputs of both projections are captured; the rest is plain numpy (paper, section 3.2.1)."""
-    went_in = {}
-
-    def keep(call, arguments, named, context):
-        if context.module.name in ("query", "key"):
-            went_in["/".join(context.module.path)] = np.asarray(arguments[0], np.float64)[0]
-        return call(*arguments, **named)
-
-    ids = [np.array(side)[None] for side in reversal.ids([SOURCE, TARGET])]
-    with nn.intercept_methods(keep):
-        run.model.apply({"params": run.params}, **pairs.inputs_of_single_pairs(*ids), train=False)
+def test_weights_are_softmaxes(run, found, went_in, name, stack, part, layer, head):
+    """Of queries times keys, in plain numpy (paper, section 3.2.1)."""
     place = f"{stack}/layers_{layer}/{part}"
     kernels = run.params[stack][f"layers_{layer}"][part]
     q_TK, k_SK = (
@@ -76,16 +82,6 @@ def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, 
     expected_TS = powers_TS / powers_TS.sum(axis=1, keepdims=True)
     assert expected_TS.shape == SHAPES[name][2:]
     np.testing.assert_allclose(found[name][layer, head], expected_TS, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("length", [7, 29, 64])
-def test_padding_changes_nothing(run, found, monkeypatch, length):
-    assert batch_sizes.next_power_of_two(S) == batch_sizes.next_power_of_two(T) == 16
-    monkeypatch.setattr(batch_sizes, "next_power_of_two", lambda _: length)
-    padded = attention_weights.pair_weights(run, SOURCE, TARGET)
-    assert padded.keys() == found.keys()
-    for name in SHAPES:
-        np.testing.assert_allclose(padded[name], found[name], rtol=0, atol=1e-6)
 
 
 def test_empty_texts_are_an_end_symbol_each(run):

@@ -63,10 +63,8 @@ def test_gradient_is_prediction_less_smoothed_target(tokens, smoothed_over):
     logits, targets, weights = tokens
 
     def total(logits):
-        sums = losses.cross_entropy(
-            logits, targets, weights, label_smoothing=0.1, smoothed_over=smoothed_over
-        )
-        return sums["loss"]
+        options = {"label_smoothing": 0.1, "smoothed_over": smoothed_over}
+        return losses.cross_entropy(logits, targets, weights, **options)["loss"]
 
     target = dense_target(targets, smoothed_over)
     expected = (np.exp(log_softmax(logits)) - target) * weights[..., None]
@@ -83,14 +81,15 @@ def test_without_smoothing_loss_is_nll(tokens):
 
 def test_sums_over_real_tokens_only(tokens):
     logits, targets, weights = tokens
-    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
-    sums = cross_entropy(*tokens, **options)
+    sums = cross_entropy(*tokens, **tiny.SMOOTHING)
     assert sums["weight"] == 9
 
     real = weights[..., None] > 0
-    other = cross_entropy(np.where(real, logits, 50), targets * (weights > 0), weights, **options)
-    twice = cross_entropy(*(np.concatenate([x, x]) for x in tokens), **options)
-    rows = [cross_entropy(*(x[b : b + 1] for x in tokens), **options) for b in range(B)]
+    other = cross_entropy(
+        np.where(real, logits, 50), targets * (weights > 0), weights, **tiny.SMOOTHING
+    )
+    twice = cross_entropy(*(np.concatenate([x, x]) for x in tokens), **tiny.SMOOTHING)
+    rows = [cross_entropy(*(x[b : b + 1] for x in tokens), **tiny.SMOOTHING) for b in range(B)]
     for name, value in sums.items():
         assert float(other[name]) == float(value), name
         assert float(twice[name]) == pytest.approx(2 * float(value), rel=1e-6), name
@@ -100,17 +99,15 @@ def test_sums_over_real_tokens_only(tokens):
 def test_correct_counts_real_tokens_of_the_highest_logit(tokens):
     logits, _, weights = tokens
     best = logits.argmax(axis=-1)
-    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
-    assert cross_entropy(logits, best, weights, **options)["accuracy"] == 9
+    assert cross_entropy(logits, best, weights, **tiny.SMOOTHING)["accuracy"] == 9
     best[1, 0] = (best[1, 0] + 1) % V
-    assert cross_entropy(logits, best, weights, **options)["accuracy"] == 8
+    assert cross_entropy(logits, best, weights, **tiny.SMOOTHING)["accuracy"] == 8
 
 
 def test_bfloat16_logits_are_summed_in_float32(tokens):
     logits = jnp.asarray(tokens[0], jnp.bfloat16)
-    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
-    low = cross_entropy(logits, *tokens[1:], **options)
-    high = cross_entropy(logits.astype(jnp.float32), *tokens[1:], **options)
+    low = cross_entropy(logits, *tokens[1:], **tiny.SMOOTHING)
+    high = cross_entropy(logits.astype(jnp.float32), *tokens[1:], **tiny.SMOOTHING)
     for name in low:
         assert low[name].dtype == jnp.float32
         assert low[name] == high[name]
@@ -133,14 +130,12 @@ def arrays():
 
 
 def in_blocks(x, matrix, targets, weights, blocks):
-    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", "blocks": blocks}
     logits_fn = lambda x: dense.logits(x, matrix)
-    return losses.in_blocks(logits_fn, x, targets, weights, **options)
+    return losses.in_blocks(logits_fn, x, targets, weights, blocks=blocks, **tiny.SMOOTHING)
 
 
 def at_once(x, matrix, targets, weights, blocks=None):
-    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
-    return losses.cross_entropy(dense.logits(x, matrix), targets, weights, **options)
+    return losses.cross_entropy(dense.logits(x, matrix), targets, weights, **tiny.SMOOTHING)
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 4, 8, 12])  # 8 does not divide 12: 4 then
@@ -189,9 +184,8 @@ def test_gradients_are_accumulated_of_the_arrays_that_logits_use(arrays):
         logits_fn = lambda x: (dense.logits(x, params["matrix"]) + params["bias"])[..., order]
         return function(logits_fn, x)["loss"]
 
-    smoothing = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
-    blocked = lambda f, x: losses.in_blocks(f, x, *tokens, blocks=3, **smoothing)
-    whole = lambda f, x: losses.cross_entropy(f(x), *tokens, **smoothing)
+    blocked = lambda f, x: losses.in_blocks(f, x, *tokens, blocks=3, **tiny.SMOOTHING)
+    whole = lambda f, x: losses.cross_entropy(f(x), *tokens, **tiny.SMOOTHING)
     gradient = lambda function: jax.grad(functools.partial(total, function), argnums=(0, 1))
     found = tiny.jit(gradient(blocked))(params, x, order)
     expected = tiny.jit(gradient(whole))(params, x, order)
@@ -221,7 +215,7 @@ def test_no_array_has_all_logits(arrays):
 
 
 def token_loss(params, batch, blocks, *, model, **changes):
-    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", **changes}
+    options = {**tiny.SMOOTHING, **changes}
     rng = jax.random.key(0)
     return losses.token_loss(params, batch, model=model, rng=rng, blocks=blocks, **options)
 
@@ -238,9 +232,7 @@ def test_token_loss_is_of_the_training_pass_in_any_number_of_blocks():
             {"params": params}, **batch["inputs"], train=True, rngs={"dropout": jax.random.key(0)}
         )
         tokens = batch["targets"], batch["weights"]
-        return losses.cross_entropy(
-            logits, *tokens, label_smoothing=0.1, smoothed_over="all_classes"
-        )
+        return losses.cross_entropy(logits, *tokens, **tiny.SMOOTHING)
 
     def gradient(sums_of):
         loss = lambda params: ((sums := sums_of(params))["loss"], sums)

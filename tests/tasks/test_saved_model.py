@@ -25,10 +25,10 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def config(folders):
-    """The first workdir's config, with the second in the ensemble."""
+    """The first workdir's config, with the second in the ensemble; spaces do not count."""
     first, second = folders
     config = saved_config.read_config(first)
-    config.evaluate.ensemble = str(second)
+    config.evaluate.ensemble = f"{second} , "
     return config
 
 
@@ -36,7 +36,7 @@ def test_an_ensemble_has_the_params_of_each_workdir(folders, config):
     first, second = folders
     both = saved_model.load(config, first)
     assert isinstance(both.model, Ensemble)
-    assert both.steps == [7, 8]
+    assert (both.steps, both.step) == ([7, 8], 7)  # its own workdir's
     expected = {"members_0": folders[first], "members_1": folders[second]}
     jax.tree.map(np.testing.assert_array_equal, both.params, expected)
     config.evaluate.ensemble = ""

@@ -20,9 +20,7 @@ from transformer.tasks import splits
         ({"evaluate.split": "other"}, "other"),  # of the corpus, without a key of its own
     ],
 )
-def test_the_final_split_is_that_asked_for_or_without_a_test_set_validation(
-    tiny_config, changes, expected
-):
+def test_the_final_split_is_the_one_asked_for_or_validation(tiny_config, changes, expected):
     assert splits.final_split(tiny_config(changes)) == expected
 
 

@@ -215,9 +215,7 @@ def test_ten_skipped_updates_in_a_row_end_the_run(caplog):
     watching.check(40, sums(2.0))
     for t in range(41, 50):
         assert not watching.check(t, sums(2.0, gradient_norm=np.inf))
-    words = (
-        r"\Astep 50: 10 non-finite .*loss 2.0, gradient norm inf, .* Resume from the newest .*\Z"
-    )
+    words = r"\Astep 50: 10 non-finite .*loss 2.0, gradient norm inf, .* Resume from .*\Z"
     with pytest.raises(FloatingPointError, match=words):
         watching.check(50, sums(2.0, gradient_norm=np.inf))
 

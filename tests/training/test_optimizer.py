@@ -120,9 +120,7 @@ DECAY = {"name": "cosine_decay_schedule", "init_value": 1.0, "decay_steps": 0}
         ),
     ],
 )
-def test_what_does_not_work_is_refused_before_anything_is_compiled(
-    name, arguments, schedule, words
-):
+def test_what_does_not_work_is_refused_before_compiling(name, arguments, schedule, words):
     with pytest.raises(UserError, match=rf"\Aconfig.optimizer{words}"):
         check(name=name, clip_norm=1.0, arguments=arguments, schedule=schedule, frozen="")
 
@@ -216,8 +214,7 @@ def test_no_gradient_is_computed_for_frozen_params():
     [
         (
             "head,hea",
-            "config.optimizer.frozen: 'hea' is not a prefix .* begin with head, header, such as "
-            "'head/bias'",
+            "config.optimizer.frozen: 'hea' is not a prefix .* head, header, such as 'head/bias'",
         ),
         ("head,header", "config.optimizer.frozen=head,header leaves nothing to train"),
     ],

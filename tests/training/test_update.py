@@ -68,9 +68,7 @@ def test_the_first_update_is_step_1():
     ("clip_norm", "accumulate"), [(0.0, 1), (0.5, 1), (0.0, 2)], ids=["plain", "clipped", "parts"]
 )
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_non_finite_updates_never_enter_the_state(
-    strategy, num_devices, clip_norm, accumulate, value
-):
+def test_no_non_finite_update_enters_the_state(strategy, num_devices, clip_norm, accumulate, value):
     """The run equals one whose updates are skipped at these steps: batches advance, the schedule
     does not."""
     step, start = stepper(strategy, num_devices, clip_norm, accumulate)

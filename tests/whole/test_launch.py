@@ -166,13 +166,6 @@ def test_ctrl_c_while_imports_run():
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
 
 
-def test_help_and_status_0(tmp_path):
-    done = run("--help", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "--mode=translate" in done.stdout
-    assert done.stderr == ""
-
-
 @pytest.mark.slow
 def test_compiled_programs_are_kept(reversal_run, tmp_path):
     """A second process finds what the first one has compiled; a workdir does not say where."""

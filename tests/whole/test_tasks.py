@@ -31,9 +31,7 @@ def toy(toy_config):
     return run
 
 
-def test_a_toy_task_is_trained_killed_resumed_and_keeps_its_best(
-    toy, tmp_path, capsys, monkeypatch
-):
+def test_a_toy_task_is_trained_killed_resumed_and_has_its_best(toy, tmp_path, capsys, monkeypatch):
     toy(tmp_path / "whole")
     result = json.loads(capsys.readouterr().out)
     validations = [x for x in read(tmp_path / "whole") if x["kind"] == "validation"]
@@ -72,9 +70,7 @@ def test_a_toy_task_is_trained_killed_resumed_and_keeps_its_best(
     ]
 
 
-def test_a_resumed_run_may_have_another_learning_rate_but_no_other_optimizer(
-    toy, toy_config, tmp_path
-):
+def test_a_resumed_run_may_have_another_rate_but_no_other_optimizer(toy, toy_config, tmp_path):
     """Such as a run that ended after repeated non-finite updates."""
     toy(tmp_path / "run", train__num_steps=20)
     toy(tmp_path / "run", train__num_steps=25, optimizer__schedule__value=0.01)
@@ -89,6 +85,17 @@ def test_a_resumed_run_may_have_another_learning_rate_but_no_other_optimizer(
     assert (last["step"], last["learning_rate"]) == (30, pytest.approx(0.01 * (1 - 29 / 60)))
     with pytest.raises(UserError, match=r"config.optimizer.clip_norm=0.0, now it is 1.0"):
         toy(tmp_path / "run", train__num_steps=40, optimizer__clip_norm=1.0)
+
+
+def test_a_run_without_a_better_score_stops_early_and_stays_stopped(toy, tmp_path, capsys):
+    """Without a learning rate no score is better than the first; the best is what is scored."""
+    options = {"optimizer__schedule__value": 0.0, "evaluate__patience": 2}
+    for _ in range(2):
+        toy(tmp_path / "run", **options)
+        lines = without_times(tmp_path / "run")
+        assert [x["step"] for x in lines if x["kind"] == "validation"] == [10, 20, 30]
+        assert [(x["kind"], x["step"]) for x in lines][-2:] == [("validation", 30), ("test", 10)]
+        assert json.loads(capsys.readouterr().out)["step"] == 10
 
 
 def test_a_toy_task_that_is_signalled_saves_and_stops(toy, tmp_path, monkeypatch):
@@ -122,9 +129,7 @@ def test_a_run_starts_from_the_best_params_of_another(toy, tmp_path, capsys):
         toy(tmp_path / "third", **second)
 
 
-def test_modes_of_every_task_work_and_those_of_others_are_refused(
-    toy, toy_config, tmp_path, capsys
-):
+def test_modes_of_every_task_work_and_others_are_refused(toy, toy_config, tmp_path, capsys):
     run = f"--workdir={tmp_path / 'run'}"
     toy(tmp_path / "run", train__num_steps=10)
     capsys.readouterr()

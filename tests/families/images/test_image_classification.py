@@ -5,11 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from families.images.miniature_images import (
-    encoded,
-    patterns,
-    write_idx,
-)
+from families.images.miniature_images import encoded, patterns, write_idx
 from helpers import tiny
 
 import launch

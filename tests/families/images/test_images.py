@@ -1,12 +1,10 @@
 """The arrays of an image batch: what a view shows, and that its randomness is the item's own."""
 
 import numpy as np
-import pytest
 from families.images.miniature_images import encoded, patterns
 from helpers import tiny
 from PIL import Image
 
-from transformer.errors import UserError
 from transformer.families.images import images
 from transformer.families.images.images import View
 
@@ -62,10 +60,8 @@ def test_a_padded_crop_is_the_image_moved_by_up_to_the_padding():
     image = Corpus().images[0]
     padded = np.pad(image, 2)
     crops = {(y, x): padded[y : y + 8, x : x + 8].tobytes() for y in range(5) for x in range(5)}
-    seen = {
-        assembled(View(8, 1, 1.0, padding=2), [0], (0, t))["inputs"]["images"].tobytes()
-        for t in range(200)
-    }
+    view = View(8, 1, 1.0, padding=2)
+    seen = {assembled(view, [0], (0, t))["inputs"]["images"].tobytes() for t in range(200)}
     assert seen == set(crops.values())
 
 
@@ -97,7 +93,3 @@ def test_grey_and_colour_become_each_other():
     assert images.viewed(images.decode(colour, "", 1), View(4, 1, 1.0), None).shape == (4, 4, 1)
     grey = images.viewed(images.decode(encoded(Corpus().images[0]), "", 3), View(8, 3, 1.0), None)
     assert np.array_equal(grey, np.repeat(Corpus().images[0][..., None], 3, axis=-1))
-    with pytest.raises(UserError, match=r"x.png is a damaged image"):
-        images.decode(colour[:-30], "x.png", 3)
-    with pytest.raises(UserError, match=r"^x.png has more than 8 bits a channel"):
-        images.decode(encoded(np.zeros((3, 3), np.uint16)), "x.png", 3)

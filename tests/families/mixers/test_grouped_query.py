@@ -112,20 +112,12 @@ def test_a_cache_has_the_heads_of_keys_only_and_a_step_repeats_none(inputs, grou
     assert max(np.prod(shape) for shape in shapes) == max(of_scores, state.keys_BHKN.size)
 
 
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        (0, "config.model.mixer.num_key_heads must be at least 1, found 0"),
-        (3, "config.model.mixer.num_key_heads=3 must divide config.model.num_heads=4"),
-        (8, "config.model.mixer.num_key_heads=8 must divide config.model.num_heads=4"),
-    ],
-)
-def test_groups_that_cannot_be(inputs, groups, message):
-    with pytest.raises(UserError) as error:
-        mixer(f"grouped_query(num_key_heads={groups})").init(
-            jax.random.key(0), *inputs, train=False
-        )
-    assert str(error.value) == message
+@pytest.mark.parametrize("groups", [3, 8])
+def test_groups_that_cannot_be(inputs, groups):
+    module = mixer(f"grouped_query(num_key_heads={groups})")
+    message = f"config.model.mixer.num_key_heads={groups} must divide config.model.num_heads=4"
+    with pytest.raises(UserError, match=message):
+        module.init(jax.random.key(0), *inputs, train=False)
 
 
 def test_queries_and_fewer_keys_cannot_be_one_projection(inputs):

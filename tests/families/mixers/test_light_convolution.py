@@ -127,8 +127,5 @@ def test_taps_in_bfloat16_are_summed_in_float32():
 
 @KINDS
 def test_wrong_sizes_are_the_users_mistake(kind):
-    init = lambda mixer: mixer.init(jax.random.key(0), *rows(), train=False)
-    with pytest.raises(UserError, match=r"config\.model\.mixer\.width must be at least 1, found 0"):
-        init(mixer_of(kind, 0))
     with pytest.raises(UserError, match=r"d_model=16 must be a multiple of .*num_heads=3"):
-        init(mixer_of(kind, 3, num_heads=3))
+        mixer_of(kind, 3, num_heads=3).init(jax.random.key(0), *rows(), train=False)

@@ -47,9 +47,7 @@ def translator(workdir):
     return transformer.load(workdir)
 
 
-def test_translations_are_those_of_the_mode_in_the_shape_of_the_question(
-    translator, workdir, answered
-):
+def test_translations_are_those_of_the_mode_in_the_question_s_shape(translator, workdir, answered):
     lines = answered("translate", workdir, "\n".join(SENTENCES).encode())
     expected = lines.splitlines()
     assert translator.translate(SENTENCES) == expected

@@ -49,10 +49,7 @@ ORDERS = {
         [range(200), range(199, 499), range(500, 700), range(701, 1001)],
         [(200, 500, 1), (700, COUNT, -1)],
     ),
-    "by more lines than are searched": (
-        [range(500), range(512, 1012)],
-        [(500, COUNT, None)],
-    ),
+    "by more lines than are searched": ([range(500), range(512, 1012)], [(500, COUNT, None)]),
     "from the start": ([[1001], range(999)], [(0, COUNT, 1)]),
     "shuffled": (
         [range(1000), random.Random(1).sample(range(1000, 1040), 40), range(1040, 3000)],

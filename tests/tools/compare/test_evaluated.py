@@ -74,19 +74,13 @@ def test_damage(pair, name, pattern, text, words):
     refused(lambda: read(pair[1]), "damaged", str(file.with_suffix("")), words)
 
 
-def test_different_text(pair, tmp_path):
+def test_what_keeps_runs_from_being_compared(pair, tmp_path):
     other = evaluated_runs.translations(tmp_path / "other", REFERENCES, sources=SOURCES[::-1])
     words = "different text", "set test, checksum", f"--mode=evaluate --workdir={other}"
     refused(lambda: check(pair[0], other), str(pair[0]), *words, "--config.compare.set=SET")
-
-
-def test_other_tasks(pair, tmp_path):
-    labelled = evaluated_runs.classifications(tmp_path / "other", ["a"], ["a"])
+    labelled = evaluated_runs.classifications(tmp_path / "labelled", ["a"], ["a"])
     words = "different tasks", "source, reference, hypothesis and text"
     refused(lambda: check(pair[0], labelled), *words)
-
-
-def test_another_tokenizer(pair):
     change = lambda x: x | {"signature": x["signature"].replace("13a", "char")}
     evaluated_runs.rewrite(pair[1], change)
     refused(lambda: check(*pair), "13a and char", "--config.evaluate.tokenize=13a")

@@ -78,7 +78,7 @@ WHOLE = safetensors.numpy.save(VALUES)
         ("pytorch_model.bin", pickle.dumps({"a": Trap()}), "pytorch_model.bin is"),
     ],
 )
-def test_what_is_no_file_of_arrays_is_named_and_no_code_of_it_run(
+def test_what_is_no_file_of_arrays_is_named_and_not_run(
     tmp_path, monkeypatch, name, content, words
 ):
     monkeypatch.chdir(tmp_path)

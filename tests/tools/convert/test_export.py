@@ -90,9 +90,7 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
         ({"architecture": "recurrent"}, r"config.architecture='recurrent' cannot be exported"),
     ],
 )
-def test_what_cannot_be_exported_is_said_before_anything_is_written(
-    tiny_run, tmp_path, changes, said
-):
+def test_what_cannot_be_exported_is_said_before_writing(tiny_run, tmp_path, changes, said):
     with pytest.raises(UserError, match=said):
         export(config_of(tiny_run, **changes), (tmp_path / "model", tiny_run.workdir))
     assert not list(tmp_path.iterdir())
@@ -156,9 +154,7 @@ def change_config(folder):
         (lambda x: (x / "README.md").write_text("My model"), None),
     ],
 )
-def test_a_folder_that_is_no_longer_what_was_written_is_refused(
-    as_safetensors, tmp_path, damage, said
-):
+def test_a_folder_that_is_not_what_was_written_is_refused(as_safetensors, tmp_path, damage, said):
     """But for the model card."""
     folder, _ = as_safetensors
     damage(folder)
@@ -173,14 +169,8 @@ def test_a_folder_that_is_no_longer_what_was_written_is_refused(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            {"output_bias": np.zeros(3)},
-            "output_bias is not a parameter of config.json's model",
-        ),
-        (
-            {"target_embedding/embedding": np.zeros((3, 3))},
-            r"has the shape \[3, 3\], expected",
-        ),
+        ({"output_bias": np.zeros(3)}, "output_bias is not a parameter of config.json's model"),
+        ({"target_embedding/embedding": np.zeros((3, 3))}, r"has the shape \[3, 3\], expected"),
         ({"target_embedding/embedding": None}, "target_embedding/embedding is missing"),
     ],
 )
@@ -207,9 +197,7 @@ def test_a_language_model_has_no_form_but_safetensors(tmp_path, monkeypatch):
         )
         for program in ("huggingface", "ctranslate2"):
             config.export.format = program
-            with pytest.raises(
-                UserError, match=rf"'language_model' cannot be exported as {program}: use"
-            ):
+            with pytest.raises(UserError, match=rf"'language_model' .* exported as {program}: use"):
                 export(config, (folder, run))
         assert not folder.exists()
         config.export.format = "safetensors"

@@ -1,6 +1,7 @@
 """Which models and params another program has a form for; what a fork has added is refused."""
 
 import dataclasses
+import pathlib
 
 import flax.traverse_util
 import pytest
@@ -45,9 +46,7 @@ def test_a_field_that_a_form_does_not_know_is_refused(program, monkeypatch):
     class Forked(type(model)):
         soft_cap: float = 30.0  # of the scores
 
-    with pytest.raises(
-        UserError, match=r"cannot represent config.model.soft_cap=30.0: use [^\n]*$"
-    ):
+    with pytest.raises(UserError, match=r"represent config.model.soft_cap=30.0: use [^\n]*$"):
         check(fields.make(Forked, **fields.values(model)))
 
     @dataclasses.dataclass(frozen=True)
@@ -101,7 +100,25 @@ def test_every_parameter_has_a_name_of_its_own():
 )
 def test_a_parameter_that_a_form_does_not_know_is_refused(program, path):
     """A fork's layer may have one, without a field: that it is left out would be silent."""
-    with pytest.raises(
-        UserError, match=rf"^\S.* cannot represent the parameter {path}: use [^\n]*$"
-    ):
+    with pytest.raises(UserError, match=rf"^\S.* represent the parameter {path}: use [^\n]*$"):
         NAMES[program](path)
+
+
+@pytest.mark.parametrize("tied", ["all", "target", "none"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu"])
+def test_a_config_s_fields_are_those_it_was_made_of(tied, activation):
+    changes = {"tied_embeddings": tied, "activation": activation, "num_decoder_layers": 1}
+    model = tiny.model(
+        **FORM, positions="halves", **changes, **{"attention_bias": True, "output_bias": True}
+    )
+    orders = [*range(tiny.VOCABULARY)], [*range(tiny.VOCABULARY)]
+    config = marian_config.config_of(model, orders, max_positions=64)
+    read = marian_config.fields_of(config, pathlib.Path("config.json"))
+    assert read.items() <= fields.values(model).items()
+
+
+def test_another_epsilon_is_said(caplog):
+    marian_config.check(tiny.model(**FORM))
+    assert not caplog.messages
+    marian_config.check(tiny.model(**{**FORM, "norm_epsilon": 1e-6}))
+    assert caplog.messages == ["export: LayerNorm's epsilon is 1e-05 there, 1e-06 here"]

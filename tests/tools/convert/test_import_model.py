@@ -126,9 +126,7 @@ def test_its_text_is_parallel_text_and_its_vocabulary_the_workdir_s(by_flags):
         ),
     ],
 )
-def test_given_languages_win_over_those_that_the_model_names(
-    by_flags, tmp_path, named, flags, expected
-):
+def test_given_languages_win_over_those_of_the_model(by_flags, tmp_path, named, flags, expected):
     folder = shutil.copytree(RECORDED, tmp_path / "named")
     (folder / "tokenizer_config.json").write_text(json.dumps(named))
     data = by_flags(folder, *flags).data

@@ -32,26 +32,19 @@ def test_a_comment_is_behind_its_key_or_above_it():
         "cell": "gru",  # or 'lstm'
     """
     expected = {"data.size": "Of the whole text, in pieces. and more", "model.name": "what it is"}
-    assert config_help.comments(source) == {
-        **expected,
-        "cell": "or 'lstm'",
-        "train.num_steps": "updates",
-    }
+    expected |= {"cell": "or 'lstm'", "train.num_steps": "updates"}
+    assert config_help.comments(source) == expected
 
 
 def test_keys_are_shown_with_value_default_and_comment():
     text = config_help.text(["--config=multi30k_rnn:dot", "--config.decode.beam_width=7"])
-    assert paragraph(text, "decode.beam_width") == (
-        "--config.decode.beam_width=7",
-        "default 4; at least 1",
-    )
+    shown = paragraph(text, "decode.beam_width")
+    assert shown == ("--config.decode.beam_width=7", "default 4; at least 1")
     assert paragraph(text, "model.cell")[1].startswith("or 'lstm'; ")
     # The comment of the config's own key, and no default of another architecture.
     assert paragraph(text, "model.d_model")[1].startswith("of embeddings and states; half of it")
-    assert paragraph(text, "train.num_steps") == (
-        "--config.train.num_steps=4000",
-        "default 100000; at least 1; updates",
-    )
+    shown = paragraph(text, "train.num_steps")
+    assert shown == ("--config.train.num_steps=4000", "default 100000; at least 1; updates")
     assert "fingerprint" not in text
     assert max(map(len, text.splitlines())) <= config_help.WIDTH
     first, *groups = text.split("\n\n")

@@ -169,10 +169,7 @@ def test_a_plot_is_a_picture_in_print_and_without_scripts(text, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [
-        ("", "is a folder, expected a file"),
-        ("file/page.html", "cannot create the folder .*file"),
-    ],
+    [("", "is a folder, expected a file"), ("file/page.html", "cannot create the folder .*file")],
 )
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path, name, words):
     (tmp_path / "file").touch()

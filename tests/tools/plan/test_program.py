@@ -91,11 +91,7 @@ def test_operands_and_arrays_are_read():
     [taken] = [run.instruction for run in program.runs(PROGRAM) if run.instruction.name == "taken"]
     assert (taken.operands, taken.called) == (["table", "ids"], ["rows"])
     shape = "(s32[]{:T(128)}, /*index=1*/bf16[4,8]{1,0:T(8,128)(2,1)S(1)}, pred[3])"
-    assert program.arrays(shape) == [
-        program.Array(4, False),
-        program.Array(64, True),
-        program.Array(3, False),
-    ]
+    assert program.arrays(shape) == [(4, False), (64, True), (3, False)]
 
 
 def test_this_xlas_programs_are_read():

@@ -48,9 +48,7 @@ def test_a_step_takes_the_longer_of_computation_and_communication():
 @pytest.mark.parametrize(
     ("moved", "cycles", "seconds"), [(819e9, 3e9, 2.0), (3 * 819e9, 3e9, 3.0)], ids=["slow", "wide"]
 )
-def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
-    moved, cycles, seconds
-):
+def test_a_program_takes_its_instructions_or_memory_and_what_it_waits_for(moved, cycles, seconds):
     # Each sends 1e11 bytes in half a second: the first while instructions take half a second, the
     # second while they take a fifth of one.
     meanwhile = [Cost(10, int(0.75e9), 1), Cost(int(819e9) // 5, 0, 1), Cost()]

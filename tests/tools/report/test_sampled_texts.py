@@ -54,19 +54,12 @@ def test_what_is_missing_is_said(folder, tmp_path):
 
 def test_texts_are_shown_as_they_were_logged(folder):
     """Of at most ten validations, the last included."""
-    lines = [
-        {
-            **{"kind": "validation", "step": 100 * n},
-            "samples": language_evaluator.format_samples([f"at\n\n{n}", HOSTILE]),
-        }
-        for n in range(1, 21)
-    ]
+    samples = lambda n: language_evaluator.format_samples([f"at\n\n{n}", HOSTILE])
+    lines = [{"kind": "validation", "step": 100 * n, "samples": samples(n)} for n in range(1, 21)]
     run = workdirs.load(folder)._replace(lines=lines)
     _, markup = sampled_texts.samples(run).parts
     steps = re.findall(r"<h3>step ([\d,]+)</h3>", markup.html)
     assert len(steps) == 10
     assert (steps[0], steps[-1]) == ("100", "2,000")
-    assert re.findall(r'auto">(.*?)</p>', markup.html, re.DOTALL)[-2:] == [
-        "at\n\n20",
-        escape(HOSTILE),
-    ]
+    shown = re.findall(r'auto">(.*?)</p>', markup.html, re.DOTALL)
+    assert shown[-2:] == ["at\n\n20", escape(HOSTILE)]

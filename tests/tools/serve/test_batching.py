@@ -96,20 +96,6 @@ def test_long_lines_fill_a_batch(monkeypatch):
     assert run(scenario) == [["aaaaaaa0"], ["bb1", "bb2", "bb3"], ["c4"]]
 
 
-def test_lines_that_nobody_waits_for_are_left_out():
-    async def scenario(batcher, recorder):
-        recorder.go.clear()
-        [first] = batcher.submit(["a"])
-        await begun(recorder, 1)
-        [lost], [kept] = batcher.submit(["b"]), batcher.submit(["c"])
-        lost.cancel()
-        first.cancel()  # begun, and then lost
-        recorder.go.set()
-        assert await kept == "C"
-
-    assert run(scenario) == [["a0"], ["c0"]]
-
-
 def test_a_line_fails_by_itself():
     async def scenario(batcher, recorder):
         lines = [*batcher.submit(["a", "bad"]), *batcher.submit(["b"])]

@@ -1,9 +1,10 @@
-"""What a run has left, and whether it is that of the config of today."""
+"""What a run has left, and whether it is that of the config of today; p-values of rows."""
 
 import json
 
 import pytest
 from tools.pages import workdirs
+from tools.sweep import sweeps
 from tools.sweep.sweeps import runs
 
 from transformer.errors import UserError
@@ -60,3 +61,31 @@ def test_a_run_of_another_config_is_refused(finished, tmp_path):
         outcomes.check_unchanged(longer)
     (finished.workdir / "metrics.jsonl").unlink()  # nothing is used: training begins anew
     outcomes.check_unchanged(longer)
+
+
+@pytest.fixture
+def row(tmp_path, monkeypatch):
+    """A function of a row's name and {seed: BLEU, None without a result}: its outcomes."""
+    sweeps.fake(monkeypatch)
+
+    def make(name, scores):
+        found = []
+        for run in runs(tmp_path, f"[rows.{name}]\nseeds = {list(scores)}\n"):
+            result = {"kind": "test", "set": "test", "bleu": scores[run.seed]}
+            run.workdir.mkdir()
+            (run.workdir / "metrics.jsonl").write_text(f"{json.dumps(result)}\n")
+            failure = "" if scores[run.seed] else "failed"
+            found.append(outcomes.Outcome(run, failure, result={} if failure else result))
+        return found
+
+    return make
+
+
+def test_the_first_seed_that_both_have_is_compared(row, caplog):
+    rows = [row("first", {7: None, 1: 20.0, 2: 21.0}), row("a", {7: 1.0, 2: 22.0})]
+    rows += [row("b", {3: 22.0}), row("c", {1: 22.0})]
+    p = outcomes.against_first(rows, "bleu")
+    assert p == [None, outcomes.PValue(0.04, 1.0, "bleu", 2, "paired bootstrap"), None, None]
+    assert "no p-value of c-seed1: they are of different sets" in caplog.text
+    # A score without a test: the first that has one.
+    assert outcomes.against_first(rows[:2], "nats_per_token")[1].of == "chrf"

@@ -49,9 +49,7 @@ def test_the_table_of_a_sweep(summaries):
 
 def test_what_p_is_of_is_said(summaries):
     [words] = tables.about(summaries, "bleu", "highest")[2:]
-    assert words.startswith(
-        "p is of BLEU, each row with seed 0 against base with seed 0, by paired"
-    )
+    assert words.startswith("p is of BLEU, each row with seed 0 against base with seed 0, by")
     other = summaries[2]._replace(p=PValue(0.5, -24.0, "bleu", 2, "paired bootstrap"))
     both = tables.about([*summaries[:2], other], "bleu", "highest")[2:]
     assert [words.partition(" against")[0] for words in both] == [

@@ -107,10 +107,7 @@ def test_only_the_first_process_tracks_and_none_by_default(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(
     ("names", "match"),
-    [
-        ("wandb,comet", "one of 'wandb', 'mlflow', found 'comet'"),
-        ("wandb", "pip install wandb"),
-    ],
+    [("wandb,comet", "one of 'wandb', 'mlflow', found 'comet'"), ("wandb", "pip install wandb")],
 )
 def test_what_cannot_track_is_one_line(names, match, monkeypatch):
     spec = "comet" in names or None  # None: the package is not installed
