@@ -36,15 +36,8 @@ from transformer.decoding import beam_search, sampling
 
 @functools.partial(tiny.jit, static_argnames=("length", "width", "options"))
 def _search_tables(tables, bounds, alpha, *, length, width, options):
-    found = table_model.search(
-        beam_search,
-        table_step,
-        tables,
-        initial_state(tables, width, length),
-        bounds,
-        alpha=alpha,
-        **dict(options),
-    )
+    state, options = initial_state(tables, width, length), {"alpha": alpha, **dict(options)}
+    found = table_model.search(beam_search, table_step, tables, state, bounds, **options)
     return found.tokens_BWT, found.scores_BW
 
 
@@ -187,16 +180,9 @@ def steps_taken(table, limit, width, alpha, num_hypotheses=1):
     @tiny.jit
     def search(table):
         step = functools.partial(table_step, count=lambda: taken.append(1))
-        return table_model.search(
-            beam_search,
-            step,
-            table,
-            initial_state(table, width, limit + 1),
-            bounds([limit], limit + 1),
-            penalty="gnmt",
-            alpha=alpha,
-            num_hypotheses=num_hypotheses,
-        )
+        state, kept = initial_state(table, width, limit + 1), bounds([limit], limit + 1)
+        options = {"penalty": "gnmt", "alpha": alpha, "num_hypotheses": num_hypotheses}
+        return table_model.search(beam_search, step, table, state, kept, **options)
 
     found = jax.block_until_ready(search(table))
     jax.effects_barrier()

@@ -31,32 +31,11 @@ from transformer.decoding import sampling
 
 
 @functools.partial(tiny.jit, static_argnames=("length", "width", "penalty", "top_k", "top_p"))
-def sample_tables(
-    tables,
-    bounds,
-    rng_B,
-    *,
-    length=13,
-    width=4,
-    penalty="gnmt",
-    alpha=0.6,
-    temperature=1.0,
-    top_k=0,
-    top_p=1.0,
-):
-    found = table_model.search(
-        sampling,
-        table_step,
-        tables,
-        initial_state(tables, width, length),
-        bounds,
-        rng_B=rng_B,
-        penalty=penalty,
-        alpha=alpha,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-    )
+def sample_tables(tables, bounds, rng_B, *, length=13, width=4, **changes):
+    options = {"penalty": "gnmt", "alpha": 0.6, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
+    options |= {"rng_B": rng_B, **changes}
+    state = initial_state(tables, width, length)
+    found = table_model.search(sampling, table_step, tables, state, bounds, **options)
     return found.tokens_BWT, found.scores_BW
 
 

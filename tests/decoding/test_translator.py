@@ -256,10 +256,9 @@ def test_as_many_hypotheses_as_are_asked_for(count, untrained, best):
     """The first is what `translate` gives; a blank prefix is as none."""
     hypotheses = hypotheses_of(untrained, FEW, num_hypotheses=count)
     assert max(map(len, hypotheses)) == count
-    blank = [Request(line, "  ") for line in FEW]
-    same(
-        list(build(untrained[0], num_hypotheses=count).hypotheses(untrained[1], blank)), hypotheses
-    )
+    decoder = build(untrained[0], num_hypotheses=count)
+    blank = decoder.hypotheses(untrained[1], [Request(line, "  ") for line in FEW])
+    same(list(blank), hypotheses)
     texts = list(build(untrained[0]).translate(untrained[1], FEW))
     assert [line[0].text for line in hypotheses] == texts
     assert texts == [best[LINES.index(line)][0].text for line in FEW]

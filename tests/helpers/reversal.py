@@ -62,17 +62,9 @@ def vocabulary():
 
 
 def model():
-    size = len(vocabulary().source)
-    return tiny.model(
-        source_vocab_size=size,
-        target_vocab_size=size,
-        d_model=64,
-        d_ff=128,
-        num_heads=2,
-        num_layers=1,
-        key_size=0,
-        value_size=0,
-    )
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(vocabulary().source))
+    sizes |= {"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1}
+    return tiny.model(**sizes, key_size=0, value_size=0)
 
 
 def ids(lines):
@@ -102,13 +94,8 @@ def trained(steps=1500):
 
     def mean_loss(values, batch):
         logits = net.apply({"params": values}, **batch["inputs"], train=False)
-        sums = losses.cross_entropy(
-            logits,
-            batch["targets"],
-            batch["weights"],
-            label_smoothing=0.0,
-            smoothed_over="all_classes",
-        )
+        options = {"label_smoothing": 0.0, "smoothed_over": "all_classes"}
+        sums = losses.cross_entropy(logits, batch["targets"], batch["weights"], **options)
         return sums["loss"] / sums["weight"], sums["weight"] - sums["accuracy"]
 
     # Optimised, unlike the other programs of tests (conftest.py): it runs 1,500 times.

@@ -214,10 +214,9 @@ def test_no_array_has_all_logits(arrays):
     assert not re.search(rf"f32\[({B},12|{12 * B}|4,{B},3),{V}\]", text)
 
 
-def token_loss(params, batch, blocks, *, model, **changes):
-    options = {**tiny.SMOOTHING, **changes}
-    rng = jax.random.key(0)
-    return losses.token_loss(params, batch, model=model, rng=rng, blocks=blocks, **options)
+def token_loss(params, batch, blocks, *, model):
+    options = {"rng": jax.random.key(0), "blocks": blocks, **tiny.SMOOTHING}
+    return losses.token_loss(params, batch, model=model, **options)
 
 
 def test_token_loss_is_of_the_training_pass_in_any_number_of_blocks():

@@ -94,21 +94,10 @@ def assert_close(got, expected, what=""):
 def setting(record, case):
     """The model, its parameters, its inputs and its targets with their weights."""
     norm, activation = case.split("_")
-    model = tiny.model(
-        source_vocab_size=V,
-        target_vocab_size=V,
-        d_model=D,
-        d_ff=F,
-        num_heads=H,
-        num_layers=L,
-        key_size=0,
-        value_size=0,
-        norm=norm,
-        final_norm=norm == "pre",
-        norm_epsilon=1e-5,
-        activation=activation,
-        attention_bias=True,
-    )
+    sizes = {"source_vocab_size": V, "target_vocab_size": V, "d_model": D, "d_ff": F}
+    sizes |= {"num_heads": H, "num_layers": L, "key_size": 0, "value_size": 0}
+    fields = {"norm": norm, "final_norm": norm == "pre", "norm_epsilon": 1e-5}
+    model = tiny.model(**sizes, **fields, activation=activation, attention_bias=True)
     inputs = {}
     for side in ("source", "target"):
         ids = record[side]

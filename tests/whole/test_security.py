@@ -226,15 +226,8 @@ def test_where_text_is_read_is_logged(caplog):
 
 
 CONFIG = wmt_base.get_config().to_json()
-LINKS = [
-    "config.json",
-    "metrics.jsonl",
-    "evaluation",
-    "profile",
-    "mine",
-    "evaluation/test.source",
-    "profile/plugins/x",
-]
+LINKS = ["config.json", "metrics.jsonl", "evaluation", "profile", "mine"]
+LINKS += ["evaluation/test.source", "profile/plugins/x"]
 MODES = [x for x in ("train", "evaluate", "report", "compare") if x in registry.MODES]
 
 

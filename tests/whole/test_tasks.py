@@ -153,7 +153,8 @@ def test_optimizers_of_optax_descend(toy, toy_config, tmp_path, name, strategy, 
     rate = {"adafactor": 0.1}.get(name, 0.02)
     text = toy_config.read_text().replace('"sgd"', repr(name))
     toy_config.write_text(text.replace('"value": 0.02', f'"value": {rate}'))
-    toy(tmp_path / "run", parallel__strategy=strategy, parallel__mesh=mesh)
+    seldom = {"evaluate__every": 30, "train__save_every": 60}
+    toy(tmp_path / "run", parallel__strategy=strategy, parallel__mesh=mesh, **seldom)
     errors = [x["error"] for x in read(tmp_path / "run") if x["kind"] == "validation"]
     assert errors[-1] < 0.5 * errors[0]
 

@@ -1,8 +1,6 @@
 """A run from Python: what the modes say, in the shape of the question."""
 
 import concurrent.futures
-import contextlib
-import io
 import json
 import shutil
 import signal
@@ -10,28 +8,31 @@ import signal
 import numpy as np
 import pytest
 from conformance import tiny_tasks
+from helpers import tiny
 from PIL import Image
 
 import transformer
+from transformer.checkpoints import manager
 from transformer.errors import UserError
+from transformer.modes import prepare
 from transformer.workdir.log import read
 
 SENTENCES = ["가 나 다", "", "다 나 가 나 다", "가 나 다"]
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A function of a task: the workdir of its tiny run, trained from Python."""
-    workdirs = {}
+@pytest.fixture
+def saved(tmp_path):
+    """A function of a task: the workdir of a tiny run with a checkpoint of random params."""
 
-    def workdir(task):
-        if task not in workdirs:
-            folder = tmp_path_factory.mktemp(task)
-            with contextlib.redirect_stdout(io.StringIO()) as printed:
-                transformer.train(tiny_tasks.config(task, folder), folder / "run")
-            assert not printed.getvalue()
-            workdirs[task] = folder / "run"
-        return workdirs[task]
+    def workdir(name):
+        config, folder = tiny_tasks.config(name, tmp_path), tmp_path / "run"
+        task = prepare.prepare(config, folder)
+        options = {"keep": 1, "every": 1, "identity": task.identity, "best_is": "highest"}
+        checkpoints = manager.Checkpoints(folder, **options)
+        params = tiny.parameters(task.model, task.batches[0]["inputs"])
+        checkpoints.save(1, params, {"count": np.zeros(1)})
+        checkpoints.close()
+        return folder
 
     return workdir
 
@@ -94,8 +95,8 @@ def test_several_threads_and_models_at_once(translator, workdir):
     assert answers == [expected[i % 2] for i in range(16)]
 
 
-def test_a_language_model_continues(trained, answered):
-    workdir = trained("language_modelling")
+def test_a_language_model_continues(saved, answered):
+    workdir = saved("language_modelling")
     changes = {"generate.max_tokens": 6, "generate.lines": 0}
     model = transformer.load(workdir, changes)
     expected = answered("generate", workdir, b"a\nb\n", **changes).removesuffix("\n\n")
@@ -106,8 +107,8 @@ def test_a_language_model_continues(trained, answered):
     assert len(model.generate(iter(["a"]), num_samples=3).__next__()) == 3
 
 
-def test_a_classifier_of_texts(trained, answered):
-    workdir = trained("classification")
+def test_a_classifier_of_texts(saved, answered):
+    workdir = saved("classification")
     model = transformer.load(workdir)
     expected = answered("classify", workdir, b"good film\n", **{"classify.format": "json"})
     probabilities = model.probabilities("good film")
@@ -116,8 +117,8 @@ def test_a_classifier_of_texts(trained, answered):
     assert model.classify(["good film"] * 2) == [model.classify("good film")] * 2
 
 
-def test_a_classifier_of_images_reads_paths_and_arrays(trained, tmp_path):
-    model = transformer.load(trained("image_classification"))
+def test_a_classifier_of_images_reads_paths_and_arrays(saved, tmp_path):
+    model = transformer.load(saved("image_classification"))
     image = np.random.default_rng(0).integers(0, 256, (8, 8, 1), np.uint8)
     Image.fromarray(image[:, :, 0]).save(tmp_path / "image.png")
     answers = [model.probabilities(x) for x in (image, tmp_path / "image.png")]
@@ -128,7 +129,7 @@ def test_a_classifier_of_images_reads_paths_and_arrays(trained, tmp_path):
             model.classify(other)
 
 
-def test_training_gives_its_lines_stops_and_goes_on(tmp_path):
+def test_training_gives_its_lines_stops_and_goes_on(tmp_path, capsys):
     config, handlers = tiny_tasks.config("translation", tmp_path), []
     lines, other = [], tmp_path / "stopped"
 
@@ -145,6 +146,7 @@ def test_training_gives_its_lines_stops_and_goes_on(tmp_path):
     assert [x["step"] for x in read(other) if x["kind"] == "train"] == [1]
     times = ("set", "files", "checksum", "versions")
     again = transformer.train(config, other)
+    assert not capsys.readouterr().out
     assert [again[x] for x in again if x not in times] == [
         result[x] for x in result if x not in times
     ]
@@ -181,6 +183,6 @@ def test_mistakes_are_explained(workdir, load, message):
         load(workdir)
 
 
-def test_a_task_without_a_model_to_call(trained):
+def test_a_task_without_a_model_to_call(saved):
     with pytest.raises(UserError, match="'memory': expected one of translation, "):
-        transformer.load(trained("memory"))
+        transformer.load(saved("memory"))

@@ -128,7 +128,8 @@ def test_trained_language_models_are_compared(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     language.write_text(tmp_path)
     for seed in (0, 1):
-        train.train(language.config(tmp_path, {"train.seed": seed}), tmp_path / f"seed{seed}")
+        config = language.config(tmp_path, {"train.seed": seed, "evaluate.every": 0})
+        train.train(config, tmp_path / f"seed{seed}")
     capsys.readouterr()
     launch.main(["--mode=compare", "seed0", "seed1"])
     compared = json.loads(capsys.readouterr().out)
