@@ -3,7 +3,7 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
   python launch.py --config=configs/parallel_text.py  trains, or resumes, and scores the test set
   python launch.py --mode=translate --workdir=runs/parallel_text < source.txt > target.txt
 
-The modes, all of registry.py; DIR is runs/CONFIG by default, and may be gs://BUCKET/FOLDER
+The modes (registry.py); DIR is runs/CONFIG by default, and may be gs://BUCKET/FOLDER
 (docs/running.md):
 
 MODES
@@ -176,7 +176,7 @@ def log_to_standard_error() -> None:
 
 
 if __name__ == "__main__":
-    startup.restart_with_allocator()  # before the imports, which would be made twice
+    startup.restart_with_allocator()  # before JAX's imports, which would be made twice
     # XLA logs, as an error, that a program takes more than two minutes to compile, with advice for
     # its authors. Its errors are raised; those that end the process are still logged.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

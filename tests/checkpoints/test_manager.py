@@ -129,6 +129,9 @@ def test_of_two_bests_the_better_one_counts(saved, opened, tmp_path, monkeypatch
     parameters, loaded_steps = load(tmp_path, "best")
     assert loaded_steps == [6]
     tiny.assert_same_bits(parameters, state(6)[0])
+    # Its score was not logged, so that it is scored again.
+    assert checkpoints.save_best(6, state(6)[0], 2.0)
+    assert steps(tmp_path / "best") == [6]
     assert not checkpoints.save_best(10, state(10)[0], 1.5)
     assert checkpoints.save_best(3, state(3)[0], 2.5)
     assert steps(tmp_path / "best") == [3]
@@ -164,7 +167,7 @@ def test_a_save_that_was_cut_off_is_dropped_and_can_be_saved_again(saved, opened
 
 
 def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(saved, opened, tmp_path):
-    """Killed after a validation, before the checkpoint: the resumed run may score differently."""
+    """The newer checkpoints were damaged: the resumed run may score differently."""
     saved(2).save_best(3, state(3)[0], 5.0)
     checkpoints = opened()
     assert restore(checkpoints)[0] == 2

@@ -1,7 +1,7 @@
 """Which checkpoints a workdir keeps, and which one a run resumes from.
 
     WORKDIR/checkpoints/STEP/{params,opt_state}   the newest two: training resumes from one of them
-    WORKDIR/params/STEP/params                    the newest `keep`: averaged for evaluation
+    WORKDIR/params/STEP/params                    the last `keep` to average, and the newest
     WORKDIR/best/STEP/params                      the best validation
 
 Trained params are worth more than the run that continues. So the newest undamaged step is never
@@ -53,8 +53,8 @@ class Checkpoints:
             opened.remove_drafts()
         self._thread = ThreadPoolExecutor(1, "checkpoints")
         self._saving = None  # the future of the newest save
-        # Steps in best/ that new scores are not compared with: damaged, or later than the step
-        # that the run resumed from.
+        # Steps in best/ that new scores are not compared with: damaged, or later than the newest
+        # undamaged checkpoint.
         self._not_compared = set()
 
     def save(self, step: int, params: Tree, rest: Tree) -> None:
@@ -70,7 +70,7 @@ class Checkpoints:
     def finish(self) -> None:
         """Waits for the save in progress; raises its error, such as that of a full disk."""
         if self._saving:
-            # At the service's barrier: one of devices times out while process 0 hashes the files.
+            # Not a barrier of devices: that times out while process 0 hashes the files.
             with processes.first_process_first("the newest save is complete"):
                 self._saving.result()
 
@@ -103,7 +103,8 @@ class Checkpoints:
         NaN is never the best. Call `finish` before: a run killed with a best, but without a
         checkpoint, could not be resumed.
         """
-        compared = [best for best in self._best.steps() if best not in self._not_compared]
+        # A run that was killed before it deleted the older best scores this step again.
+        compared = [x for x in self._best.steps() if x not in (*self._not_compared, step)]
         scores = [store.signed(self._best.about(best, "score"), self._best_is) for best in compared]
         if store.signed(score, self._best_is) <= max(scores, default=-math.inf):  # NaN is -inf
             return False
@@ -122,7 +123,7 @@ class Checkpoints:
         skipped, with a warning that names the files. Steps later than the returned one are deleted:
         the run trains them again. A later or damaged best stays until there is a new best.
 
-        UserError, with the workdir untouched, if there are steps but none to resume from.
+        UserError, with no step touched, if there are steps but none to resume from.
         """
         steps = self._latest.steps()
         if not steps and not resumable(self._workdir):

@@ -78,7 +78,7 @@ class CheckpointStore:
         self._orbax.wait_until_finished()
         if processes.is_first():
             place = self.place(step)
-            _write_checksums(place, checksums.checksums_of(place, about))
+            _seal(place, checksums.checksums_of(place, about))
 
     def copy_params(self, source: Path, step: int) -> None:
         """Copies the params of the complete checkpoint `source`. Called by process 0 alone.
@@ -92,7 +92,7 @@ class CheckpointStore:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             with (source / name).open("rb") as read, (target / name).open("wb") as write:
                 shutil.copyfileobj(read, write)
-        _write_checksums(target, checksums.content(files, saved["about"]))
+        _seal(target, checksums.content(files, saved["about"]))
 
     def keep(self, kept: Iterable[int]) -> None:
         """Deletes all steps but `kept`. Not collective: process 0 does the work."""
@@ -170,7 +170,7 @@ def delete(place: Path) -> None:
     paths.remove(place)
 
 
-def _write_checksums(place: Path, content: bytes) -> None:
+def _seal(place: Path, content: bytes) -> None:
     """Completes a step: its files reach the disk, then its checksums and the record about it."""
     paths.sync(place)
     paths.write_file(place / checksums.NAME, content)

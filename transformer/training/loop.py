@@ -52,11 +52,10 @@ def run(
     checkpoints, state, compiled_step = start.open_run(config, task, workdir, layout)
     step = int(state.step)
     log = Log(workdir, step, listeners)
-    # Loads batch t: load_batch -> shard_batch -> Batches.rows -> pairs.assemble.
+    # Batch t is that of step t + 1: load_batch -> shard_batch -> Batches.rows -> assemble.
     load = functools.partial(start.load_batch, task.batches, layout, config.train.accumulate)
     facts = describe(task, state, layout)
     if due.ends(step, log.lines):
-        # A validation that the run was killed in is made up for below.
         logging.info("already at step %d of %d: nothing left to train", step, num_steps)
     else:
         state = start.dry_run(state, compiled_step, load, task, layout)
@@ -82,8 +81,7 @@ def run(
             # two steps late (at once with one process).
             stopping = any_process(signalled())
             saving = stopping or due.saves(step)
-            # Metrics are read two steps late, so that the device never waits for the host; before a
-            # checkpoint they are all read, because a resumed run does not write their lines again.
+            # Before a checkpoint all are read: a resumed run does not write their lines again.
             meters.add(step, metrics, shape=shape, lag=0 if saving else 2)
             if saving:
                 log.flush()
@@ -92,7 +90,7 @@ def run(
         # another has failed.
         checkpoints.close()
         log.close()
-        return step, stopping or any(processes.all_gather(signalled()))
+        return step, any(processes.all_gather(signalled()))  # later signals, too
 
 
 def validate(

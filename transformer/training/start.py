@@ -39,7 +39,7 @@ Tree = Any
 def open_run(
     config: ConfigDict, task: Task, workdir: Path, layout: Layout
 ) -> tuple[Checkpoints, TrainState, Callable]:
-    """Opens the checkpoints, restores or initialises the state, and writes config.json.
+    """Opens the checkpoints, restores or makes the state; then, not refused, writes config.json.
 
     Returns (checkpoints, state, compiled step).
     """
@@ -79,7 +79,7 @@ def restore_or_init(
     shapes = jax.eval_shape(lambda key: init_state(init(key), optimizer), key)
     # Shapes only: random params are made below, and only without a checkpoint.
     abstract = to_restore(shapes, layout)
-    if checkpoints and (restored := checkpoints.restore(abstract.params, _with_skipped(abstract))):
+    if checkpoints and (restored := checkpoints.restore(abstract.params, _rest(abstract))):
         number, params, rest = restored
         logging.info("resuming from step %d", number)
         # jit, because only a compiled program can make an array on devices of several processes.
@@ -89,7 +89,7 @@ def restore_or_init(
     loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
     shardings = state_shardings(shapes, layout)
     params = unflatten(flatten(place(init(key), shardings.params)) | loaded)
-    # The rest alone is computed by a program, which would hold the params twice.
+    # The params stay outside of this program, which would hold them twice.
     init_rest = lambda params: init_state(params, optimizer)._replace(params=None)
     rest = jax.jit(init_rest, out_shardings=shardings._replace(params=None))(params)
     return rest._replace(params=params)
@@ -99,10 +99,10 @@ def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout)
     """Starts saving a state; its arrays may be donated on return."""
     # Global arrays, as the checkpoint manager requires of every process.
     saved_state = to_save(state, layout)
-    checkpoints.save(step, saved_state.params, _with_skipped(saved_state))
+    checkpoints.save(step, saved_state.params, _rest(saved_state))
 
 
-def _with_skipped(state: TrainState) -> Tree:
+def _rest(state: TrainState) -> Tree:
     """Returns what is saved beside the params; the step is the name of the checkpoint's folder."""
     return {"opt_state": state.opt_state, "skipped": state.skipped}
 

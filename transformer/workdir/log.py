@@ -3,6 +3,7 @@
 import datetime
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -91,12 +92,14 @@ class Log:
         return any(line["kind"] == "validation" and line["step"] == step for line in self.lines)
 
     def flush(self) -> None:
-        """Writes the lines that the file in a bucket lacks.
+        """Brings all lines to the disk, or into the bucket.
 
         Called before a checkpoint is saved: a run that resumes from it does not log them again.
         """
         if self._writes and self._in_bucket:
             self._rewrite()
+        elif self._writes:
+            os.fsync(self._file.fileno())
 
     def _rewrite(self) -> None:
         """Replaces the file by all lines, atomically."""
