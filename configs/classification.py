@@ -63,10 +63,10 @@ def set_model_and_optimizer(config: ConfigDict) -> None:
     config.model.d_ff = 1024
     config.model.num_heads = 4
     config.model.num_layers = 4
-    config.model.norm = "pre"  # BERT's is 'post'
+    config.model.residual = "pre"  # BERT's is 'post'
     config.model.final_norm = True
     config.model.positions = "learned"
-    config.model.activation = "gelu"
+    config.model.feed_forward = "gelu"
     config.model.attention_bias = True
     config.model.attention_dropout_rate = 0.1
 

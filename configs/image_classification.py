@@ -45,15 +45,14 @@ KEYS = {
     "model.stem_depth": [1, "at least 1"],
     # What is classified: a learned one, or the patches' 'mean'.
     "model.pooling": ["token", ("token", "mean")],
-    # 'rotary' and 'shaw' are relative to the patches' order, row by row.
-    "model.positions": ["learned", ("learned", "none", "rotary", "shaw")],
+    # Others than 'learned' are of the patches' order, row by row.
+    "model.positions": "learned",
     # Height and width of the learned positions: images of another size get them interpolated, such
     # as data.size = 384 after training with 224 (train.init_from).
     "model.position_grid": [14, "at least 1"],
     "model.mean": (0.485, 0.456, 0.406),  # of the pixels, for each channel
     "model.std": (0.229, 0.224, 0.225),
     "model.num_layers": [12, "at least 0"],
-    "model.concatenated_positions": [False, (False,)],
     "loss.label_smoothing": [0.0, "at least 0 and below 1"],
     # Read by --mode=classify: LABEL<tab>PROBABILITY; or 'json', with every class.
     "classify.format": ["text", ("text", "json")],
@@ -67,11 +66,11 @@ def get_config() -> ConfigDict:
     config.model.d_model = 768
     config.model.d_ff = 3072
     config.model.num_heads = 12
-    config.model.norm = "pre"
+    config.model.residual = "pre"
     config.model.final_norm = True
-    config.model.activation = "gelu"
+    config.model.feed_forward = "gelu"
     config.model.attention_bias = True
-    config.model.activation_dropout_rate = 0.1
+    config.model.feed_forward_dropout_rate = 0.1
 
     config.train.num_steps = 93_000  # 300 epochs
     config.optimizer.name = "adamw"

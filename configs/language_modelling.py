@@ -63,11 +63,11 @@ def get_config() -> ConfigDict:
     config.model.d_model = 384
     config.model.d_ff = 1536
     config.model.num_heads = 6
-    config.model.norm = "pre"
+    config.model.residual = "pre"
     config.model.final_norm = True
-    config.model.norm_epsilon = 1e-5
+    config.model.norm = "layer(epsilon=1e-5)"
     config.model.positions = "learned"
-    config.model.activation = "gelu"
+    config.model.feed_forward = "gelu"
 
     config.optimizer.name = "adamw"  # decays all params; nanoGPT's only those of 2 dimensions
     config.optimizer.arguments = {"b1": 0.9, "b2": 0.99, "eps": 1e-8, "weight_decay": 0.1}

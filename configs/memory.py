@@ -57,7 +57,7 @@ def get_config(variant: str = "copy") -> ConfigDict:
     config.model.d_ff = 256
     config.model.num_heads = 4
     config.model.num_layers = 2
-    config.model.norm = "pre"
+    config.model.residual = "pre"
     config.model.final_norm = True
     config.model.dropout_rate = 0.0  # an item does not come twice: nothing can be memorised
 

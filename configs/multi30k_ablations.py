@@ -25,19 +25,19 @@ VARIANTS = {
     "no_positions": {"model.positions": "none"},
     "learned": {"model.positions": "learned", "model.max_positions": 256},
     "rotary": {"model.positions": "rotary"},
-    "shaw": {"model.positions": "shaw", "model.max_distance": 16},
-    "concatenated_positions": {"model.concatenated_positions": True},
+    "shaw": {"model.positions": "shaw"},
+    "concatenated_positions": {"model.positions": "appended"},
     # Projections of attention (3.2.2), and the feed-forward network (3.3).
-    "shared_qk": {"model.shared_projections": "qk"},
-    "shared_qkv": {"model.shared_projections": "qkv"},
-    "no_projections": {"model.shared_projections": "identity"},
-    "no_feed_forward": {"model.d_ff": 0},
+    "shared_qk": {"model.mixer": "shared(projections='qk')"},
+    "shared_qkv": {"model.mixer": "shared(projections='qkv')"},
+    "no_projections": {"model.mixer": "shared(projections='identity')"},
+    "no_feed_forward": {"model.feed_forward": "none"},
     # Normalisation and residual connections (3.1).
-    "pre_norm": {"model.norm": "pre", "model.final_norm": True},
-    "rms_norm": {"model.norm_kind": "rms"},
-    "no_norm": {"model.norm_kind": "none"},
-    "no_residual": {"model.residual": False},
-    "no_residual_no_norm": {"model.residual": False, "model.norm_kind": "none"},
+    "pre_norm": {"model.residual": "pre", "model.final_norm": True},
+    "rms_norm": {"model.norm": "rms"},
+    "no_norm": {"model.norm": "none"},
+    "no_residual": {"model.residual": "none"},
+    "no_residual_no_norm": {"model.residual": "none", "model.norm": "none"},
 }
 
 

@@ -38,7 +38,7 @@ def apply_preset(config: ConfigDict, preset: str) -> None:
     if preset == "t2t_v1":
         return
     # transformer_base_v3: the changes of v1, and
-    config.model.norm = "pre"
+    config.model.residual = "pre"
     config.model.final_norm = True
     config.model.attention_dropout_rate = 0.1
     config.model.activation_dropout_rate = 0.1

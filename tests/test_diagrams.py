@@ -46,11 +46,11 @@ def test_the_animation_is_drawn_from_the_numbers_that_it_carries():
 def test_a_change_of_the_model_changes_the_diagrams(monkeypatch):
     whole = base(monkeypatch, model, num_decoder_layers=2, d_ff=1024)
     assert {"1 layers", "2 layers", "1,024 wide, 1.05 M", "add, layer-norm"} <= {*texts(whole)}
-    pre = texts(base(monkeypatch, model, norm="pre", norm_kind="rms", tied_embeddings="none"))
+    pre = texts(base(monkeypatch, model, residual="pre", norm="rms", tied_embeddings="none"))
     assert {"rms-norm", "add", "by a matrix of its own"} <= {*pre}
     [row, *_] = calls.sublayers(calls.layers(calls.find(model.paper(), "encoder"))[0])
     assert [x and x.name for x in row] == ["rms_norm", "self_attention", None]
-    inside = texts(base(monkeypatch, layer, num_heads=4, score="dot", activation="gelu"))
+    inside = texts(base(monkeypatch, layer, num_heads=4, score="dot", feed_forward="gelu"))
     assert {"output 4 × 128 → 512", "softmax(dot) v", "weights [B, 4, T, S]", "gelu"} <= {*inside}
     heads = texts(base(monkeypatch, multi_head, num_heads=4))
     assert {"4 heads", "q·k / √128", "4 times, 128 wide"} <= {*heads}

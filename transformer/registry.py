@@ -39,18 +39,59 @@ MODELS = {
     "vision_transformer": "transformer.families.images.vision:VisionTransformer",
 }
 
-# {a name in config.model.mixer: a Flax module's class, see transformer/models/mixers.py}
-MIXERS = {
-    "attention": "transformer.models.mixers:SelfAttention",
-    "grouped_query": "transformer.families.mixers.grouped_query:GroupedQuery",
-    "local": "transformer.families.mixers.local:Local",
-    "convolution": "transformer.families.mixers.convolution:Convolution",
-    "light_convolution": "transformer.families.mixers.light_convolution:LightConvolution",
-    "dynamic_convolution": "transformer.families.mixers.light_convolution:DynamicConvolution",
-    "average": "transformer.families.mixers.average:Average",
-    "lstm": "transformer.families.mixers.recurrence:Lstm",
-    "gated_linear": "transformer.families.mixers.gated_linear:GatedLinear",
-    "state_space": "transformer.families.mixers.state_space:StateSpace",
+# {box of figure 1, a key of config.model: {name of a part: its code}}, see models/boxes.py
+PARTS = {
+    "mixer": {
+        "attention": "transformer.models.attention:SelfAttention",
+        "shared": "transformer.families.mixers.shared:Shared",
+        "grouped_query": "transformer.families.mixers.grouped_query:GroupedQuery",
+        "local": "transformer.families.mixers.local:Local",
+        "convolution": "transformer.families.mixers.convolution:Convolution",
+        "light_convolution": "transformer.families.mixers.light_convolution:LightConvolution",
+        "dynamic_convolution": "transformer.families.mixers.light_convolution:DynamicConvolution",
+        "average": "transformer.families.mixers.average:Average",
+        "lstm": "transformer.families.mixers.recurrence:Lstm",
+        "gated_linear": "transformer.families.mixers.gated_linear:GatedLinear",
+        "state_space": "transformer.families.mixers.state_space:StateSpace",
+    },
+    "score": {
+        "scaled_dot": "transformer.models.attention:ScaledDot",
+        "dot": "transformer.families.parts.scores:Dot",
+        "general": "transformer.families.parts.scores:General",
+        "additive": "transformer.families.parts.scores:Additive",
+        "cosine": "transformer.families.parts.scores:Cosine",
+    },
+    "positions": {
+        "interleaved": "transformer.models.positions:Interleaved",
+        "concatenated": "transformer.models.positions:Concatenated",
+        "learned": "transformer.models.positions:Learned",
+        "halves": "transformer.families.parts.other_positions:Halves",
+        "appended": "transformer.families.parts.other_positions:Appended",
+        "none": "transformer.models.positions:Positions",
+        "rotary": "transformer.families.parts.rotary:Rotary",
+        "shaw": "transformer.families.parts.distances:Shaw",
+        "alibi": "transformer.families.parts.biases:Alibi",
+        "t5": "transformer.families.parts.biases:T5",
+    },
+    "feed_forward": {
+        "relu": "transformer.models.layers:FeedForward",
+        "gelu": "transformer.families.parts.networks:Gelu",
+        "gelu_tanh": "transformer.families.parts.networks:GeluTanh",
+        "silu": "transformer.families.parts.networks:Silu",
+        "sigmoid": "transformer.families.parts.networks:Sigmoid",
+        "gated": "transformer.families.parts.networks:Gated",
+        "none": "transformer.families.parts.networks:none",
+    },
+    "norm": {
+        "layer": "transformer.models.layers:layer_norm",
+        "rms": "transformer.families.parts.norms:rms",
+        "none": "transformer.families.parts.norms:none",
+    },
+    "residual": {
+        "post": "transformer.models.layers:PostNorm",
+        "pre": "transformer.models.layers:PreNorm",
+        "none": "transformer.families.parts.residuals:Plain",
+    },
 }
 
 # {config.kernels: faster forms of some functions, see transformer/models/kernels.py}

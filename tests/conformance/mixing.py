@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from helpers import tiny
 
-from transformer.models import attention, cache
+from transformer.models import cache, masks
 
 D, LONG = 16, 70
 
@@ -17,7 +17,7 @@ def row(lengths, causal=True, room=LONG, seed=1):
     segments = np.repeat([*range(1, len(lengths)), 0], lengths)[None]
     positions = np.concatenate([np.arange(n) for n in lengths])[None]
     x = np.random.default_rng(seed).standard_normal((1, room, D)).astype(np.float32)
-    return x, attention.self_view(jnp.asarray(positions), jnp.asarray(segments), causal=causal)
+    return x, masks.self_view(jnp.asarray(positions), jnp.asarray(segments), causal=causal)
 
 
 @functools.partial(tiny.jit, static_argnums=0)

@@ -7,7 +7,7 @@ import os
 
 from transformer import registry
 
-TABLES = {"MODEL": registry.MODELS, "TASK": registry.TASKS, "MIXER": registry.MIXERS}
+TABLES = {"MODEL": registry.MODELS, "TASK": registry.TASKS, "MIXER": registry.PARTS["mixer"]}
 
 
 def names(kind):

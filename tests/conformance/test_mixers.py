@@ -1,4 +1,4 @@
-"""Each mixer of the registry is held to what transformer/models/mixers.py says of a mixer.
+"""Each mixer of the registry is held to what transformer/models/boxes.py says of a mixer.
 
 Here it is alone, over more positions than a window or a chunk has; test_models.py checks a small
 Transformer with it: padding, neighbours, causality, decoding.
@@ -19,7 +19,7 @@ from helpers.layers import products
 from jax.sharding import NamedSharding, PartitionSpec
 
 from transformer.errors import UserError
-from transformer.models import mixers
+from transformer.models import boxes
 
 TEXTS = (33, 25)  # lengths of the texts of a row; padding is behind them
 
@@ -31,13 +31,13 @@ def cases(*needed):
 
 
 def can(name, what):
-    [(kind, _)] = mixers.parse(MIXERS[name])
+    [(_, kind, _)] = boxes.parse("mixer", MIXERS[name])
     return getattr(kind, what, True)
 
 
 @functools.cache
 def mixer_of(name, causal=True, dtype="float32"):
-    [(kind, fields)] = mixers.parse(MIXERS[name])
+    [(_, kind, fields)] = boxes.parse("mixer", MIXERS[name])
     options = tiny.model(num_layers=1).options
     return kind(options=options, causal=causal, dtype=jnp.dtype(dtype), **fields)
 

@@ -120,7 +120,8 @@ def recurrent_attention(variant):
 
 BAHDANAU = {"attention_place": "before", "input_feeding": False}
 LANGUAGE_MODEL = functools.partial(ENCODER, tied_embeddings=True)
-SHAW = {"positions": "shaw", "max_distance": 2}
+SHAW = {"positions": "shaw(max_distance=2)"}
+GLU, SHARED = "gated(activation='sigmoid')", "shared(projections='qk')"
 
 TINY = {
     "transformer": (PAIRS, fields()),
@@ -129,12 +130,18 @@ TINY = {
     "transformer/concatenated": (PAIRS, fields(positions="concatenated", key_size=0)),
     "transformer/rotary": (PAIRS, fields(positions="rotary")),
     "transformer/shaw": (PAIRS, fields(**SHAW)),
-    "transformer/alibi": (PAIRS, fields(positions="alibi", gated=True)),
-    "transformer/t5": (PAIRS, fields(positions="t5", max_distance=40)),
+    "transformer/alibi": (
+        PAIRS,
+        fields(positions="alibi", feed_forward=GLU),
+    ),
+    "transformer/t5": (PAIRS, fields(positions="t5(max_distance=40)")),
     "transformer/general": (PAIRS, fields(score="general")),
     "transformer/cosine": (PAIRS, fields(score="cosine")),
-    "transformer/shared": (PAIRS, fields(shared_projections="qk", positions="rotary", d_ff=0)),
-    "transformer/map": (PAIRS, fields(concatenated_positions=True)),
+    "transformer/shared": (
+        PAIRS,
+        fields(mixer=SHARED, positions="rotary", feed_forward="none"),
+    ),
+    "transformer/map": (PAIRS, fields(positions="appended(encoding='concatenated')")),
     "recurrent": (PAIRS, recurrent("gru", "additive")),
     "recurrent/no attention": (PAIRS, recurrent("gru", "none")),
     "recurrent/concat": (PAIRS, recurrent("gru", "concat")),
@@ -151,7 +158,7 @@ TINY = {
     "lstm_language_model/lstm": (STREAM, {**LSTMN, "attention_size": 0}),
     "language_model": (STREAM, LANGUAGE_MODEL(**tiny.PRE, positions="learned")),
     "language_model/sinusoids": (STREAM, LANGUAGE_MODEL(attention_bias=True)),
-    "language_model/rotary": (STREAM, LANGUAGE_MODEL(positions="rotary", norm_kind="rms")),
+    "language_model/rotary": (STREAM, LANGUAGE_MODEL(positions="rotary", norm="rms")),
     "language_model/shaw": (STREAM, LANGUAGE_MODEL(**SHAW)),
     "language_model/pattern": (STREAM, LANGUAGE_MODEL(mixer="average,attention")),
     "masked_language_model": (MASKED, ENCODER(mask_share=0.15)),
@@ -171,6 +178,7 @@ TINY = {
 
 MIXERS = {
     "attention": "attention",
+    "shared": "shared(projections='qk')",
     "grouped_query": "grouped_query(num_key_heads=1)",
     "local": "local(window=5)",
     "convolution": "convolution(width=3)",
@@ -188,13 +196,15 @@ def with_mixer(name, **changes):
 
     The encoder's do, if the mixer reads both ways.
     """
-    causal_only = not getattr(registry.load(registry.MIXERS[name]), "both_ways", True)
+    causal_only = not getattr(registry.load(registry.PARTS["mixer"][name]), "both_ways", True)
     stack = "decoder_mixer" if causal_only else "mixer"
     return fields(**{stack: MIXERS[name], **changes})
 
 
 TINY |= {
-    f"transformer/{name}": (PAIRS, with_mixer(name)) for name in MIXERS if name in registry.MIXERS
+    f"transformer/{name}": (PAIRS, with_mixer(name))
+    for name in MIXERS
+    if name in registry.PARTS["mixer"]
 }
 
 

@@ -118,7 +118,7 @@ def test_every_mesh_trains_as_one_device(one_device_dropout, mesh):
 @pytest.mark.slow
 def test_distances_train_as_one_device():
     """Shaw's tables of distances are gathered from, and summed into, on each device."""
-    changes = {**DIVISIBLE, "positions": "shaw", "max_distance": 3}
+    changes = {**DIVISIBLE, "positions": "shaw(max_distance=3)"}
     found = run(layout_of("jit", 8, (2, 2, 2)), **changes)
     assert_same_run(found, run(layout_of("jit", 1), **changes))
 

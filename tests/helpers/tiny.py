@@ -42,7 +42,7 @@ ARGUMENTS = {
 LEARNING_RATE = functools.partial(
     optimizer.inverse_square_root, d_model=16, warmup_steps=4, factor=0.035
 )
-PRE = {"norm": "pre", "final_norm": True}
+PRE = {"residual": "pre", "final_norm": True}
 SMOOTHING = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
 
 

@@ -11,7 +11,8 @@ from helpers import tiny
 from helpers.layers import assert_glorot_uniform, randomised
 
 from configs import _keys, _layers
-from transformer.models import attention, positions
+from transformer.families.parts import biases
+from transformer.models import attention, masks
 from transformer.models.layer_options import LayerOptions
 
 D, H, K, C = 64, 4, 8, 16
@@ -29,13 +30,19 @@ PAPER |= {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
 
 def attention_layer(dtype=jnp.float32, **changes):
     options = LayerOptions(**PAPER | changes)
-    return attention.MultiHeadAttention(options=options, causal=False, dtype=dtype)
+    return Positioned(options=options, causal=False, dtype=dtype)
+
+
+class Positioned(attention.MultiHeadAttention):
+    """Attends from one text to another by the positions of both, as self-attention does in one."""
+
+    make_positions = attention.SelfAttention.make_positions
 
 
 def view_of(mask):
     """Positions count from 0 in queries and keys."""
     (B, T, S), count = mask.shape, lambda *shape: jnp.broadcast_to(jnp.arange(shape[1]), shape)
-    return attention.View(mask, count(B, T), count(B, S))
+    return masks.View(mask, count(B, T), count(B, S))
 
 
 def attend_to(module, queries, memory, mask, view=None, *, train=False):
@@ -71,7 +78,7 @@ def test_positions_see_their_own_pair_and_never_padding():
     """The example of the docstring."""
     segments = np.array([[1, 1, 2, 0]])
     expected = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
-    np.testing.assert_array_equal(attention.same_segment(segments, segments)[0], expected)
+    np.testing.assert_array_equal(masks.same_segment(segments, segments)[0], expected)
 
 
 def naive_attention(q, k, v, mask):
@@ -197,7 +204,7 @@ def scattered(mask, seed=5):
     """A view whose positions are not the places in the arrays, and may be far apart."""
     (B, T, S), random = mask.shape, np.random.default_rng(seed)
     draw = lambda *shape: jnp.asarray(random.integers(0, 20, shape))
-    return attention.View(mask, draw(B, T), draw(B, S))
+    return masks.View(mask, draw(B, T), draw(B, S))
 
 
 @pytest.mark.parametrize("score", ["scaled_dot", "dot", "general"])
@@ -205,7 +212,7 @@ def test_shaw_is_equations_3_and_4(arrays, score):
     """Key and value of a position are those of its state plus those of its clipped distance."""
     queries, memory, mask = arrays
     view, far = scattered(mask), 3
-    module = attention_layer(positions="shaw", max_distance=far, score=score)
+    module = attention_layer(positions=f"shaw(max_distance={far})", score=score)
     variables = randomised(init_attention(module, jax.random.key(0), *arrays))
     p = jax.tree.map(lambda x: np.asarray(x, np.float64), variables["params"])
     project = lambda name, x: np.einsum("bsd,dhk->bshk", x, p[name]["kernel"]) + p[name]["bias"]
@@ -232,24 +239,24 @@ def test_shaw_is_equations_3_and_4(arrays, score):
 def test_biases_are_added_to_the_scores(arrays, kind):
     """The weights are those of plain attention times exp(bias), normalised again."""
     view = scattered(arrays[2])
-    module = attention_layer(positions=kind, max_distance=40)
+    module = attention_layer(positions={"alibi": kind, "t5": "t5(max_distance=40)"}[kind])
     variables = randomised(init_attention(module, jax.random.key(0), *arrays))
     sow = lambda module: apply_attention(module, variables, *arrays, view, mutable="intermediates")[
         1
     ]["intermediates"]["attention"][0]
     at = view.query_positions_BT, view.key_positions_BS
     if kind == "alibi":
-        bias = positions.alibi(*at, H)
+        bias = biases.alibi(*at, H)
     else:
         table = variables["params"]["distance_bias"]
-        bias = np.moveaxis(table[:, positions.t5_buckets(*at, 40, False)], 0, 1)
+        bias = np.moveaxis(table[:, biases.t5_buckets(*at, 40, False)], 0, 1)
     expected = sow(attention_layer()) * np.exp(bias)
     expected /= np.maximum(expected.sum(axis=-1, keepdims=True), 1e-30)
     np.testing.assert_allclose(sow(module), expected, atol=1e-6)
 
 
-RELATIVE = [{"positions": "rotary"}, {"positions": "shaw", "max_distance": 3}]
-RELATIVE += [{"positions": "alibi"}, {"positions": "t5", "max_distance": 40}]
+RELATIVE = [{"positions": "rotary"}, {"positions": "shaw(max_distance=3)"}]
+RELATIVE += [{"positions": "alibi"}, {"positions": "t5(max_distance=40)"}]
 
 
 @pytest.mark.parametrize("changes", RELATIVE, ids=str)

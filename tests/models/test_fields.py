@@ -46,7 +46,7 @@ def test_only_names_of_the_table_are_imported():
     [
         (
             {**FIELDS, "d_modle": 8},
-            "d_modle is not a field of Transformer: the fields are activation, ",
+            "d_modle is not a field of Transformer: the fields are activation_dropout_rate, ",
         ),
         ({k: v for k, v in FIELDS.items() if k != "d_ff"}, "d_ff is missing: the fields are "),
         ({**FIELDS, "name": "x"}, "name is not a field of Transformer"),

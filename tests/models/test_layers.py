@@ -10,7 +10,7 @@ import pytest
 from helpers.layers import assert_glorot_uniform, randomised
 
 from configs import _keys, _layers
-from transformer.models import layer_options, layers
+from transformer.models import boxes, dense, layer_options
 
 D, F = 64, 96
 PAPER = {**_keys.make(_layers.KEYS).model, "d_model": D, "d_ff": F, "dropout_rate": 0.0}
@@ -19,18 +19,19 @@ del PAPER["dtype"]  # a field of each module
 
 def feed_forward_layer(**changes):
     options = layer_options.LayerOptions(**{**PAPER, **changes})
-    return layers.FeedForward(options=options, dtype=jnp.float32)
+    given = {"options": options, "dtype": jnp.float32}
+    return boxes.part("feed_forward", options.feed_forward, **given)()
 
 
 def residual_layer(**changes):
     options = layer_options.LayerOptions(**{**PAPER, **changes})
-    return layers.Residual(options=options, dtype=jnp.float32)
+    return boxes.part("residual", options.residual, options=options, dtype=jnp.float32)()
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_feed_forward_is_equation_2(activation):
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
-    module = feed_forward_layer(activation=activation)
+    module = feed_forward_layer(feed_forward=activation)
     variables = randomised(module.init(jax.random.key(0), x, train=False))
     inner, outer = variables["params"]["inner"], variables["params"]["outer"]
     h = np.asarray(x, np.float64) @ inner["kernel"] + inner["bias"]
@@ -45,7 +46,7 @@ def test_gelu_and_its_gradient_are_exact():
     below = np.vectorize(lambda z: (1 + math.erf(z / math.sqrt(2))) / 2)
     phi = below(np.float64(x))
     density = np.exp(-(np.float64(x) ** 2) / 2) / math.sqrt(2 * math.pi)
-    gelu = layer_options.ACTIVATIONS["gelu"]
+    gelu = dense.gelu
     np.testing.assert_allclose(gelu(x), x * phi, rtol=3e-7, atol=1e-6)
     gradient = jax.grad(lambda x: gelu(x).sum())(x)
     np.testing.assert_allclose(gradient, phi + x * density, rtol=3e-7, atol=1e-6)
@@ -59,7 +60,7 @@ def test_gelu_and_its_gradient_are_exact():
 def test_a_gate_multiplies_the_activations():
     """Shazeer 2020, equation 6, with biases: GLU by its sigmoid."""
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
-    module = feed_forward_layer(activation="sigmoid", gated=True)
+    module = feed_forward_layer(feed_forward="gated(activation='sigmoid')")
     variables = randomised(module.init(jax.random.key(0), x, train=False))
     inner, gate, outer = (
         lambda x, p=variables["params"][name]: np.float64(x) @ p["kernel"] + p["bias"]
@@ -69,14 +70,14 @@ def test_a_gate_multiplies_the_activations():
     np.testing.assert_allclose(module.apply(variables, x, train=False), expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("kind", ["layer", "rms", "none"])
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_residual_puts_the_norm_where_it_says(norm, kind, residual):
+@pytest.mark.parametrize("residual", ["post", "pre", "none"])
+def test_residual_puts_the_norm_where_it_says(residual, kind):
     epsilon = 0.1  # large, so that it shows
     x = np.random.default_rng(6).standard_normal((2, 3, D)) + 0.5
     sub_layer = lambda x: 0.5 * x**2 - x
-    module = residual_layer(norm=norm, norm_kind=kind, norm_epsilon=epsilon, residual=residual)
+    norm = kind if kind == "none" else f"{kind}(epsilon={epsilon})"
+    module = residual_layer(residual=residual, norm=norm)
     run = lambda module, x: module(x, sub_layer, train=False)
 
     x32 = jnp.asarray(x, jnp.float32)
@@ -92,10 +93,11 @@ def test_residual_puts_the_norm_where_it_says(norm, kind, residual):
         return deviation / np.sqrt(x.var(axis=-1, keepdims=True) + epsilon) * p["scale"] + p["bias"]
 
     expected = {
-        "post": normalise(residual * x + sub_layer(x)),
-        "pre": residual * x + sub_layer(normalise(x)),
-    }
-    np.testing.assert_allclose(module.apply(variables, x32, method=run), expected[norm], atol=2e-5)
+        "post": normalise(x + sub_layer(x)),
+        "pre": x + sub_layer(normalise(x)),
+        "none": normalise(sub_layer(x)),
+    }[residual]
+    np.testing.assert_allclose(module.apply(variables, x32, method=run), expected, atol=2e-5)
 
 
 def test_feed_forward_begins_glorot_uniform():
@@ -106,7 +108,7 @@ def test_feed_forward_begins_glorot_uniform():
 
 
 def test_dropout_drops_the_sub_layers_output_and_keeps_its_mean():
-    module = residual_layer(norm="pre", dropout_rate=0.25)
+    module = residual_layer(residual="pre", dropout_rate=0.25)
     x, y = jnp.full((40, 50, D), 3.0), jnp.ones((40, 50, D))
     variables = module.init(jax.random.key(0), x, lambda _: y, train=False)
     run = functools.partial(module.apply, variables, x, lambda _: y)

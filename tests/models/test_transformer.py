@@ -13,7 +13,7 @@ from helpers import tiny
 from helpers.cases import slow_but
 from helpers.tiny import logits
 
-from configs import _layers
+from transformer import registry
 from transformer.models import cache as models_cache
 from transformer.models import fields, layer_options
 from transformer.models.layers import Layer
@@ -39,8 +39,8 @@ def test_memory_belongs_to_sentences_and_cache_to_beams():
     assert all(new is old for new, old in zip(*leaves, strict=True))
 
 
-RELATIVE = [{"positions": "rotary"}, {"positions": "shaw", "max_distance": 3}]
-RELATIVE += [{"positions": "alibi"}, {"positions": "t5", "max_distance": 40}]
+RELATIVE = [{"positions": "rotary"}, {"positions": "shaw(max_distance=3)"}]
+RELATIVE += [{"positions": "alibi"}, {"positions": "t5(max_distance=40)"}]
 
 
 @pytest.mark.parametrize("changes", RELATIVE, ids=str)
@@ -82,19 +82,16 @@ def test_key_and_value_size_default_to_a_heads_share():
     assert apart["output"]["kernel"].shape == (2, 5, 16)
 
 
-NEEDS = {"shaw": {"max_distance": 3}, "t5": {"max_distance": 40}}
-NEEDS |= {choice: {"key_size": 8, "value_size": 8} for choice in ("qkv", "identity")}
-# {field: [default, allowed values]}, without attention_kernel, which matters in training only.
-CHOICES = {
-    key.removeprefix("model."): entry
-    for key, entry in _layers.KEYS.items()
-    if isinstance(entry, list) and isinstance(entry[1], tuple) and "kernel" not in key
-}
+OWN = {"gated": "gated(activation='silu')"}  # parts that have no default of all their fields
 CHOSEN = [
-    {name: choice, **NEEDS.get(choice, {})}
-    for name, (default, choices) in CHOICES.items()
-    for choice in choices
-    if choice != default
+    {box: OWN.get(name, name)}
+    for box, parts in registry.PARTS.items()
+    for name in parts
+    if box != "mixer" and name != tiny.ARGUMENTS[box]
+]
+CHOSEN += [
+    {"mixer": f"shared(projections={kind!r})", "key_size": 8, "value_size": 8}
+    for kind in ("qk", "qkv", "identity")
 ]
 # Each True or False of LayerOptions the other way round, but for what changes no value.
 FLAGS = {
@@ -102,7 +99,7 @@ FLAGS = {
 }
 OPTIONS = [
     *({name: not tiny.ARGUMENTS[name]} for name, kind in FLAGS.items() if kind is bool),
-    *({"norm_epsilon": 0.1}, {"d_ff": 0}),
+    {"norm": "layer(epsilon=0.1)"},
     {"tied_embeddings": "target", "source_vocab_size": 11},
     {"tied_embeddings": "none", "source_vocab_size": 11, "target_vocab_size": 17},
     {"num_heads": 3, "d_model": 16},
@@ -140,24 +137,24 @@ def test_every_option_builds_runs_and_matters(changes):
         ({"num_heads": 3, "key_size": 0}, "d_model=16 must be a multiple of "),
         ({"num_heads": 3, "value_size": 0}, "num_heads=3"),
         ({"source_vocab_size": 11}, "tied_embeddings='all'"),
-        ({"positions": "shaw"}, "positions='shaw' needs config.model.max_distance"),
+        ({"positions": "shaw(max_distance=0)"}, "positions.max_distance must be at least 1"),
         ({"positions": "rotary", "key_size": 5}, "positions='rotary' .* be even, found 5"),
-        ({"positions": "t5", "max_distance": 32}, "positions='t5' needs .*above 32.* found 32"),
+        ({"positions": "t5(max_distance=32)"}, "positions.max_distance must be above 32, found 32"),
         ({"positions": "rotary", "mixer": "average"}, "positions='rotary' is read by attention"),
         (
-            {"concatenated_positions": True, "positions": "rotary"},
-            "concatenated_positions=True: positions='rotary' has no encoding",
+            {"positions": "appended(encoding='rotary')"},
+            r"positions: appended\(encoding='rotary'\) has no vectors",
         ),
         (
-            {"shared_projections": "qkv"},
-            "shared_projections='qkv' needs keys and values of one size",
+            {"mixer": "shared(projections='qkv')"},
+            r"mixer: shared\(projections='qkv'\) needs keys and values of one size",
         ),
         (
-            {"shared_projections": "identity", "key_size": 3, "value_size": 3},
-            "shared_projections='identity' needs heads that divide d_model .* 2 heads of 3 and",
+            {"mixer": "shared(projections='identity')", "key_size": 3, "value_size": 3},
+            "mixer: .* needs heads that divide d_model .* 2 heads of 3 and",
         ),
         ({"positions": "rotary", "score": "general"}, "score='general' does not go with .*rotary"),
-        ({"positions": "shaw", "max_distance": 2, "score": "cosine"}, "score='cosine' does not go"),
+        ({"positions": "shaw(max_distance=2)", "score": "cosine"}, "score='cosine' does not go"),
     ],
 )
 def test_wrong_sizes_name_the_key(changes, key):
@@ -216,9 +213,10 @@ def test_parameters_and_flops_of_the_paper(arguments, expected, gigaflops):
     [
         *({}, {"num_layers": 3}, {"key_size": 3, "value_size": 7}, {"tied_embeddings": "none"}),
         *({"score": "general"}, {"score": "additive"}, {"score": "cosine"}),
-        *({"positions": "shaw", "max_distance": 2}, {"positions": "alibi"}, {"gated": True}),
-        *({"shared_projections": "qk"}, {"d_ff": 0}, {"concatenated_positions": True}),
-        {"shared_projections": "identity", "key_size": 0, "value_size": 0},
+        *({"positions": "shaw(max_distance=2)"}, {"positions": "alibi"}),
+        *({"feed_forward": OWN["gated"]}, {"feed_forward": "none"}, {"positions": "appended"}),
+        {"mixer": "shared(projections='qk')"},
+        {"mixer": "shared(projections='identity')", "key_size": 0, "value_size": 0},
     ],
     ids=str,
 )

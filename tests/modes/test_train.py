@@ -23,7 +23,7 @@ from transformer.workdir.log import read
     ("key", "value", "was"),
     [
         ("model.d_model", 16, 32),
-        ("model.norm", "pre", "'post'"),
+        ("model.residual", "pre", "'post'"),
         ("model.dropout_rate", 0.25, 0.2),
         ("vocabulary.size", 285, 293),
         ("optimizer.arguments.b2", 0.997, 0.98),

@@ -47,7 +47,7 @@ def test_a_model_that_would_mix_the_texts_of_a_row_gets_no_packed_ones(name, mon
     config = config_files.load_config(f"configs/{name}.py")
     config.data.pack = True
     if name != "multi30k_rnn":
-        average = registry.load(registry.MIXERS["average"])
+        average = registry.load(registry.PARTS["mixer"]["average"])
         monkeypatch.setattr(average, "takes_packed_rows", False, raising=False)
         config.model.mixer = "average,attention"
     task = load_task(config.task)

@@ -93,11 +93,11 @@ def assert_close(got, expected, what=""):
 
 def setting(record, case):
     """The model, its parameters, its inputs and its targets with their weights."""
-    norm, activation = case.split("_")
+    residual, activation = case.split("_")
     sizes = {"source_vocab_size": V, "target_vocab_size": V, "d_model": D, "d_ff": F}
     sizes |= {"num_heads": H, "num_layers": L, "key_size": 0, "value_size": 0}
-    fields = {"norm": norm, "final_norm": norm == "pre", "norm_epsilon": 1e-5}
-    model = tiny.model(**sizes, **fields, activation=activation, attention_bias=True)
+    parts = {"residual": residual, "feed_forward": activation, "norm": "layer(epsilon=1e-5)"}
+    model = tiny.model(**sizes, **parts, final_norm=residual == "pre", attention_bias=True)
     inputs = {}
     for side in ("source", "target"):
         ids = record[side]

@@ -93,9 +93,9 @@ WRONG = {
     **dict.fromkeys(("model.d_ff", "model.key_size", "model.max_positions", "train.seed"), -1),
     **dict.fromkeys(("model.dropout_rate", "loss.label_smoothing", "optimizer.arguments.b2"), 1.0),
     **dict.fromkeys(("optimizer.arguments.eps", "optimizer.schedule.factor"), 0.0),
-    **dict.fromkeys(("optimizer.clip_norm", "model.norm_epsilon", "decode.length_alpha"), -1.0),
+    **dict.fromkeys(("optimizer.clip_norm", "decode.length_alpha"), -1.0),
     **dict.fromkeys(("parallel.strategy", "evaluate.weights", "vocabulary.kind"), "wrong"),
-    **dict.fromkeys(("model.positions", "model.score", "model.norm", "model.dtype"), "wrong"),
+    "model.dtype": "wrong",
     **dict.fromkeys(
         ("loss.smoothed_over", "vocabulary.normalisation", "translate.format"), "wrong"
     ),

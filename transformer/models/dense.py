@@ -43,6 +43,11 @@ def linear(
     return functools.partial(kind, dtype=dtype, **options)
 
 
+def einsum(letters: str, *operands: Array) -> Array:
+    """Returns `jnp.einsum` in the type of the operands, its product by `kernels.chosen`."""
+    return jnp.einsum(letters, *operands, _dot_general=kernels.chosen().dot_general)
+
+
 class Dropout(nn.Module):
     """Sets elements to zero with probability `rate`, scales the others by 1 / (1 - rate).
 

@@ -25,9 +25,9 @@ class Kernels(NamedTuple):
     logits: Callable[[Array, Array, jnp.dtype], Array]  # (x_BTD, matrix_VD, dtype) -> logits_BTV
     # (logits_BTV, targets_BT) -> log normaliser, gold logit, sum, maximum: [B, T] in float32
     class_sums: Callable[[Array, Array], tuple[Array, Array, Array, Array]]
-    # (LayerOptions) -> None, or what takes the place of `attend` in training, without weights:
-    # (q_BTHK, (keys_BHKS, values_BHSC), mask_BTS) -> context_BTHC. UserError for options that it
-    # does not have.
+    # (MultiHeadAttention) -> None, or what takes the place of its `attend` in training, without
+    # weights: (q_BTHK, (keys_BHKS, values_BHSC), mask_BTS) -> context_BTHC. UserError for a layer
+    # that it does not have.
     fused_attention: Callable[[Any], Callable | None]
     cond: Callable  # that of jax.lax
     # (tree, axis) -> global norm; axis as in `train_step`: with None arrays may be sharded
@@ -52,7 +52,7 @@ PLAIN = Kernels(
     dot_general=jax.lax.dot_general,
     logits=logits,
     class_sums=class_sums,
-    fused_attention=lambda options: None,
+    fused_attention=lambda layer: None,
     cond=jax.lax.cond,
     norm=lambda tree, axis: optax.tree.norm(tree),
 )

@@ -8,88 +8,87 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import dense
-from transformer.models.attention import KeysValues, View
-from transformer.models.cache import Queries
-from transformer.models.layer_options import ACTIVATIONS, LayerOptions
+from transformer.models import boxes, dense
+from transformer.models.cache import KeysValues, Queries
+from transformer.models.layer_options import LayerOptions
+from transformer.models.masks import View
 
 Array = jax.Array
 
 
 class FeedForward(nn.Module):
-    """Applies two linear maps with an activation between them, at each position (equation 2).
-
-    `options.gated` multiplies the activations by a third map of the input (Shazeer 2020, equation
-    6, here with biases): GLU with the activation 'sigmoid', SwiGLU with 'silu'.
-    """
+    """Applies max(0, x W1 + b1) W2 + b2 at each position (equation 2)."""
 
     options: LayerOptions
     dtype: jnp.dtype
 
+    activate = staticmethod(nn.relu)
+
     @nn.compact
     def __call__(self, x_BTD: Array, *, train: bool) -> Array:
-        options, linear = self.options, dense.linear(self.dtype)
-        # max(0, x W1 + b1) W2 + b2; only the inner activations are d_ff wide.
-        h_BTF = linear(features=options.d_ff, name="inner")(x_BTD)
-        h_BTF = ACTIVATIONS[options.activation](h_BTF)
-        if options.gated:
-            h_BTF *= linear(features=options.d_ff, name="gate")(x_BTD)
-        dropout = dense.Dropout(rate=options.activation_dropout_rate)
-        h_BTF = dropout(h_BTF, deterministic=not train)
-        return linear(features=x_BTD.shape[-1], name="outer")(h_BTF)
+        dropout = dense.Dropout(rate=self.options.activation_dropout_rate)
+        h_BTF = dropout(self.hidden(x_BTD), deterministic=not train)
+        return dense.linear(self.dtype)(x_BTD.shape[-1], name="outer")(h_BTF)
+
+    def hidden(self, x_BTD: Array) -> Array:
+        """Returns the inner activations, which alone are d_ff wide."""
+        return self.activate(dense.linear(self.dtype)(self.options.d_ff, name="inner")(x_BTD))
 
     @nn.nowrap
     def multiply_adds(self) -> int:
         """Returns the multiply-adds of one position."""
-        return (2 + self.options.gated) * self.options.d_model * self.options.d_ff
+        return 2 * self.options.d_model * self.options.d_ff
 
 
-def normalisation(
-    options: LayerOptions, dtype: jnp.dtype, name: str | None = None
-) -> Callable[[Array], Array]:
-    """Returns the normalisation of each position, options.norm_kind: 'layer', 'rms' or 'none'.
-
-    RMSNorm (Zhang and Sennrich 2019) has neither the mean nor the bias of LayerNorm (Ba et al.
-    2016), which is the paper's. 'none' is the identity.
-    """
-    if options.norm_kind == "none":
-        return lambda x: x
-    kind = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}[options.norm_kind]
-    return kind(epsilon=options.norm_epsilon, dtype=dtype, name=name)
+def layer_norm(dtype: jnp.dtype, name: str | None = None, epsilon: float = 1e-6) -> nn.Module:
+    """Returns LayerNorm (Ba et al. 2016): over the features of each position."""
+    return nn.LayerNorm(epsilon=epsilon, dtype=dtype, name=name)
 
 
 class Residual(nn.Module):
-    """Wraps a sub-layer in the residual connection, dropout and LayerNorm (paper 3.1 and 5.4).
-
-    `options.norm` is 'post', the paper's LayerNorm(x + Dropout(Sublayer(x))), or 'pre', as in the
-    last version of tensor2tensor (the authors' code): x + Dropout(Sublayer(LayerNorm(x))). Another
-    `norm_kind` takes the place of LayerNorm; without `residual`, x + is left out.
-    """
+    """Wraps a sub-layer in the residual connection, dropout and a norm (paper 3.1 and 5.4)."""
 
     options: LayerOptions
     dtype: jnp.dtype
 
+    def normalise(self, x_BTD: Array) -> Array:
+        """Applies the norm of the layers, LayerNorm in the paper."""
+        # The name is part of the params' paths, so that checkpoints tell LayerNorm from RMSNorm.
+        [name] = boxes.names("norm", self.options.norm)
+        norm = boxes.part("norm", self.options.norm, dtype=self.dtype)
+        return norm(name=f"{name}_norm")(x_BTD)
+
+    def drop(self, y_BTD: Array, *, train: bool) -> Array:
+        """Applies dropout to a sub-layer's output."""
+        dropout = dense.Dropout(rate=self.options.dropout_rate, name="dropout")
+        return dropout(y_BTD, deterministic=not train)
+
+
+class PostNorm(Residual):
+    """LayerNorm(x + Dropout(Sublayer(x))), the paper's."""
+
     @nn.compact
     def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
-        options = self.options
-        # The name is part of the params' paths, so that checkpoints tell LayerNorm from RMSNorm.
-        normalise = normalisation(options, self.dtype, name=f"{options.norm_kind}_norm")
-        dropout = functools.partial(
-            dense.Dropout(rate=options.dropout_rate, name="dropout"), deterministic=not train
-        )
-        add = lambda y_BTD: x_BTD + y_BTD if options.residual else y_BTD
-        # Departure: the paper's text is 'post', in which deep stacks are hard to train.
-        if options.norm == "pre":
-            return add(dropout(sublayer(normalise(x_BTD))))
-        return normalise(add(dropout(sublayer(x_BTD))))
+        return self.normalise(x_BTD + self.drop(sublayer(x_BTD), train=train))
+
+
+class PreNorm(Residual):
+    """x + Dropout(Sublayer(LayerNorm(x))), as in the last version of tensor2tensor.
+
+    Departure: the paper's text is PostNorm, in which deep stacks are hard to train.
+    """
+
+    @nn.compact
+    def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
+        return x_BTD + self.drop(sublayer(self.normalise(x_BTD)), train=train)
 
 
 class Layer(nn.Module):
     """Applies self-attention, cross-attention, feed-forward network (paper 3.1, figure 1).
 
     An encoder's layer (figure 1, left) has no cross-attention, nor has that of a decoder-only
-    model. A decoder's (right) has it, to the encoder's output. Another mixer (mixers.py) can be in
-    the place of self-attention, and has its name.
+    model. A decoder's (right) has it, to the encoder's output. Another mixer can be in the place of
+    self-attention, and has its name (boxes.py).
     """
 
     self_attention: nn.Module

@@ -1,7 +1,6 @@
-"""Positional encodings: of the input (paper 3.5), or of self-attention's queries and keys.
+"""Positions (paper 3.5): how a model knows the order of a text.
 
-The latter are relative. Cross-attention then knows positions only from the states of encoder and
-decoder.
+What came after the paper, such as positions relative to each other, is in families/parts.
 """
 
 import math
@@ -10,180 +9,113 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError
-from transformer.models import dense
-from transformer.models.scores import SCORES
+from transformer.models import boxes, dense
+from transformer.models.layer_options import LayerOptions
+from transformer.models.masks import View
 
 Array = jax.Array
-# Relative positions, with the score functions that they go with: rotations keep their distance only
-# in products of q and k, and score(q, k + a) is score(q, k) + score(q, a) only where it is linear.
-RELATIVE = {
-    "rotary": ("scaled_dot", "dot", "cosine"),
-    "shaw": ("scaled_dot", "dot", "general"),
-    "alibi": SCORES,
-    "t5": SCORES,
-}
-T5_BUCKETS = 32  # of distances, as in T5
-KINDS = ("interleaved", "concatenated", "halves", "learned", "none", *RELATIVE)
 
 
-def check(kind: str, score: str, key_size: int, max_distance: int) -> None:
-    """Raises UserError for a score or a size that does not go with this kind of positions."""
-    if score not in (scores := RELATIVE.get(kind, (score,))):
-        raise UserError(
-            f"config.model.score={score!r} does not go with config.model.positions={kind!r}: "
-            f"it would not be relative; the scores that do are {', '.join(map(repr, scores))}"
-        )
-    if kind == "rotary" and key_size % 2:
-        raise UserError(
-            f"config.model.positions='rotary' rotates pairs: the size of a head's keys must "
-            f"be even, found {key_size} (config.model.key_size, or d_model / num_heads)"
-        )
-    if kind == "shaw" and not max_distance:
-        raise UserError(
-            "config.model.positions='shaw' needs config.model.max_distance of at least 1, where "
-            "distances are clipped (16 in the paper's base)"
-        )
-    if kind == "t5" and max_distance <= T5_BUCKETS:
-        raise UserError(
-            "config.model.positions='t5' needs config.model.max_distance above "
-            f"{T5_BUCKETS}, from where on distances are in one bucket (128 in T5), found "
-            f"{max_distance}"
-        )
+class Positions(nn.Module):
+    """Changes nothing: a kind of positions has its own form of one method or of several.
 
-
-def is_of_input(kind: str) -> bool:
-    """Returns whether this kind is an encoding that joins the input of the first layer."""
-    return kind != "none" and kind not in RELATIVE
-
-
-def most_positions(model: nn.Module) -> float:
-    """Returns the limit on the positions of a text: the number of learned ones, else infinity."""
-    return model.max_positions if model.options.positions == "learned" else math.inf
-
-
-class PositionEncoding(nn.Module):
-    """Adds an encoding of each position: sinusoids of a layout, or 'learned' vectors.
-
-    Of the other kinds, 'none' knows no positions, and self-attention compares RELATIVE ones. If
-    `concatenated`, the output is a linear map of [x; encoding], which is a sum again, W x + U p.
+    A model has one for its input, or for each of two, and each self-attention has one, too.
     """
 
-    kind: str
-    max_positions: int  # how many positions are learned; sinusoids have no limit
-    concatenated: bool = False
+    options: LayerOptions
+    causal: bool = False
+    max_positions: int = 0  # the model's
+
+    limit = math.inf  # how many positions a text may have
+    keys = 0  # how many keys the products with positions are worth, for multiply_adds
+
+    def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
+        """Returns the embedded input with its positions."""
+        return x_BTD
+
+    def heads(self, x_BTHK: Array, positions_BT: Array) -> Array:
+        """Returns queries or keys of self-attention, which are scored, with their positions."""
+        return x_BTHK
+
+    def scores(self, scores_BHTS: Array, q_BTHK: Array, score: nn.Module, view: View) -> Array:
+        """Returns the scores with those of positions, by the layer's `score` function."""
+        return scores_BHTS
+
+    def context(self, context_BTHC: Array, weights_BHTS: Array, view: View) -> Array:
+        """Returns the sums of values with those of positions, by the same weights."""
+        return context_BTHC
+
+    def multiply_adds(self) -> int:
+        """Returns the multiply-adds of `__call__` at one position."""
+        return 0
+
+
+def of_input(options: LayerOptions, max_positions: int) -> Positions:
+    """Returns the positions of a model's input."""
+    return boxes.part(
+        "positions", options.positions, options=options, max_positions=max_positions
+    )()
+
+
+def limit(model: nn.Module) -> float:
+    """Returns how many positions a text of a model may have; infinity if there is no limit."""
+    given = {"options": model.options, "max_positions": model.max_positions}
+    return boxes.part("positions", model.options.positions, **given)(parent=None).limit
+
+
+def has(kind: type[Positions], *methods: str) -> bool:
+    """Returns whether a kind of positions has one of these methods of its own."""
+    return any(getattr(kind, name) is not getattr(Positions, name) for name in methods)
+
+
+class Encoding(Positions):
+    """Adds a vector for each position to the input; `encode` computes it."""
+
+    def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
+        return x_BTD + self.encode(positions_BT)
+
+
+class Interleaved(Encoding):
+    """The paper's sinusoids, of any positions."""
+
+    def encode(self, positions_BT: Array) -> Array:
+        return sinusoids(positions_BT, self.options.d_model)
+
+
+class Concatenated(Encoding):
+    """The sinusoids of tensor2tensor, the authors' code (get_timing_signal_1d).
+
+    All sines are before all cosines, and wave i is of pos / 10000^(i/(D/2-1)).
+    """
+
+    def encode(self, positions_BT: Array) -> Array:
+        half = self.options.d_model // 2
+        return jnp.concatenate(waves(positions_BT, jnp.arange(half) / (half - 1)), axis=-1)
+
+
+class Learned(Encoding):
+    """A learned vector for each of `max_positions` positions (paper, table 3, row E)."""
+
+    limit = property(lambda self: self.max_positions)
 
     @nn.compact
-    def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
-        D = x_BTD.shape[-1]
-        if not is_of_input(self.kind):
-            return x_BTD
-        if self.kind == "learned":
-            normal = dense.normal(D**-0.5)
-            table_PD = self.param("embedding", normal, (self.max_positions, D))
-            # Padding may have positions beyond the learned ones.
-            p_BTD = jnp.take(table_PD, jnp.minimum(positions_BT, self.max_positions - 1), axis=0)
-        else:
-            p_BTD = sinusoids(positions_BT, D, self.kind)
-        if self.concatenated:
-            pair_BTF = jnp.concatenate([x_BTD, jnp.broadcast_to(p_BTD, x_BTD.shape)], axis=-1)
-            return dense.linear(jnp.float32)(D, name="map")(pair_BTF)  # float32, as the sum is
-        return x_BTD + p_BTD
+    def encode(self, positions_BT: Array) -> Array:
+        P, D = self.max_positions, self.options.d_model
+        table_PD = self.param("embedding", dense.normal(D**-0.5), (P, D))
+        # Padding may have positions beyond the learned ones.
+        return jnp.take(table_PD, jnp.minimum(positions_BT, P - 1), axis=0)
 
 
-def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:
-    """Returns sinusoidal position encodings [B, T, D] in float32, of any positions.
-
-    'interleaved' is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the
-    same. 'halves' has the same waves, all sines first (Hugging Face's Marian, Sockeye).
-    'concatenated' is from tensor2tensor (the authors' code, get_timing_signal_1d): all sines, then
-    all cosines, of pos / 10000^(i/(D/2-1)).
-    """
-    # Wave i has exponent i / half, the paper's 2i / D: with D = 8 they are 0, 1/4, 2/4 and 3/4.
+def sinusoids(positions_BT: Array, d_model: int) -> Array:
+    """Returns PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the same, [B, T, D]."""
+    # Wave i has the exponent i / (D/2), the paper's 2i / D: with D = 8 0, 1/4, 2/4 and 3/4.
     half = d_model // 2
-    exponents = jnp.arange(half) / (half - 1 if layout == "concatenated" else half)
+    pairs = jnp.stack(waves(positions_BT, jnp.arange(half) / half), axis=-1)
+    # sin 0, cos 0, sin 1, cos 1, ...
+    return pairs.reshape(*positions_BT.shape, d_model)
+
+
+def waves(positions_BT: Array, exponents: Array) -> list[Array]:
+    """Returns sines and cosines of positions / 10000^exponent, in float32."""
     angles = positions_BT[..., None].astype(jnp.float32) * 10000.0**-exponents
-    waves = [jnp.sin(angles), jnp.cos(angles)]
-    if layout == "interleaved":
-        # sin 0, cos 0, sin 1, cos 1, ...
-        return jnp.stack(waves, axis=-1).reshape(*positions_BT.shape, d_model)
-    return jnp.concatenate(waves, axis=-1)
-
-
-def rotate(x_BTHK: Array, positions_BT: Array) -> Array:
-    """Rotates queries or keys by their positions (rotary: Su et al. 2021, equation 34).
-
-    Components 2i and 2i+1 turn by the angle pos / 10000^(2i/K), those of the sinusoids. A product
-    of a query at t and a key at s then depends on s - t, not on t and s.
-    """
-    waves_BTK = sinusoids(positions_BT, x_BTHK.shape[-1], "interleaved")
-    # One angle a pair: sines are at the even components, cosines at the odd ones.
-    sin, cos = waves_BTK[:, :, None, 0::2], waves_BTK[:, :, None, 1::2]
-    even, odd = x_BTHK[..., 0::2], x_BTHK[..., 1::2]
-    # (even, odd) is a vector of the plane, rotated counter-clockwise; pairs stay interleaved.
-    rotated = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
-    return rotated.reshape(x_BTHK.shape).astype(x_BTHK.dtype)
-
-
-def alibi(query_positions_BT: Array, key_positions_BS: Array, num_heads: int) -> Array:
-    """Returns what is added to scores_BHTS: -slope * |distance| (ALiBi, Press et al. 2022, 3).
-
-    The slopes of H heads are 2^(-8/H), 2^(-16/H), ..., 2^-8. Departure: the paper rounds numbers of
-    heads that are no power of two to one, and has distances to earlier keys only.
-    """
-    slopes_H = 2.0 ** (-8 * jnp.arange(1, num_heads + 1) / num_heads)
-    distance_BTS = jnp.abs(key_positions_BS[:, None, :] - query_positions_BT[:, :, None])
-    return -slopes_H[:, None, None] * distance_BTS[:, None]
-
-
-def t5_buckets(
-    query_positions_BT: Array, key_positions_BS: Array, max_distance: int, causal: bool
-) -> Array:
-    """Returns the bucket [B, T, S] of each key's distance (T5, Raffel et al. 2020, section 2.1).
-
-    Half of the buckets are for single distances 0, 1, 2, ..., the others are wider and wider, up to
-    `max_distance`; all farther keys are in the last. Causal, all 32 are for earlier keys. Otherwise
-    0 to 15 are for earlier keys and the query's own, 16 to 31 for later ones. T5's scores are not
-    scaled: its own model has config.model.score=dot, too.
-    """
-    distance_BTS = query_positions_BT[:, :, None] - key_positions_BS[:, None, :]
-    first, size = 0, T5_BUCKETS
-    if not causal:
-        size //= 2
-        first = jnp.where(distance_BTS < 0, size, 0)
-        distance_BTS = jnp.abs(distance_BTS)
-    distance_BTS = jnp.maximum(distance_BTS, 0)
-    exact = size // 2
-    # Bucket exact + i begins at exact * (max_distance / exact)^(i / (size - exact)).
-    octaves = jnp.log(jnp.maximum(distance_BTS, exact) / exact) / math.log(max_distance / exact)
-    wide_BTS = exact + (octaves * (size - exact)).astype(jnp.int32)
-    bucket_BTS = jnp.where(distance_BTS < exact, distance_BTS, jnp.minimum(wide_BTS, size - 1))
-    return first + bucket_BTS
-
-
-def distance_rows(query_positions_BT: Array, key_positions_BS: Array, max_distance: int) -> Array:
-    """Returns the row of a table of distances for each query and key (Shaw et al. 2018, 3.2).
-
-    The table has R = 2 * max_distance + 1 rows, for distances from -max_distance to max_distance;
-    farther ones are clipped. With max_distance 2, a key 0, 1, 5 positions later has row 2, 3, 4.
-    """
-    distance_BTS = key_positions_BS[:, None, :] - query_positions_BT[:, :, None]
-    return jnp.clip(distance_BTS, -max_distance, max_distance) + max_distance
-
-
-def take_distances(x_BHTR: Array, rows_BTS: Array) -> Array:
-    """Looks up x at each key's distance from the query: x_BHTS[..., s] = x_BHTR[..., rows[s]].
-
-    Neither this nor `sum_distances` makes an array [B, T, S, K] (Shaw et al. 2018, 3.3). On a CPU
-    attention takes half the time that it does with products of one-hot distances.
-    """
-    return jnp.take_along_axis(x_BHTR, rows_BTS[:, None], axis=-1)
-
-
-def sum_distances(x_BHTS: Array, rows_BTS: Array, num_rows: int) -> Array:
-    """Returns x_BHTR: x_BHTS summed over the keys at each distance from their query.
-
-    `rows_BTS` numbers the distances, as for `take_distances`, whose transpose this is.
-    """
-    x_BHTR = jax.ShapeDtypeStruct((*x_BHTS.shape[:3], num_rows), x_BHTS.dtype)
-    return jax.linear_transpose(lambda x: take_distances(x, rows_BTS), x_BHTR)(x_BHTS)[0]
+    return [jnp.sin(angles), jnp.cos(angles)]

@@ -1,51 +1,21 @@
 """Stacks of layers: the encoder and the decoder of all Transformers (paper 3.1, figure 1)."""
 
-import dataclasses
 import functools
-from collections.abc import Callable
-from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
-from transformer.models import cache, layer_options, layers, mixers
-from transformer.models.attention import KeysValues, MultiHeadAttention, View
-from transformer.models.cache import Cache, Queries
+from transformer.models import boxes, cache, layer_options, positions
+from transformer.models.attention import MultiHeadAttention
+from transformer.models.boxes import Part
+from transformer.models.cache import Cache, KeysValues, Queries
 from transformer.models.layer_options import LayerOptions
-from transformer.models.positions import RELATIVE
+from transformer.models.layers import Layer
+from transformer.models.masks import View
 
 Array = jax.Array
-
-
-class Sublayers(NamedTuple):
-    """Constructors of a stack's sub-layers; each call makes one with params of its own."""
-
-    self_attention: tuple[Callable[..., nn.Module], ...]  # of each layer, or another mixer
-    cross_attention: Callable[..., nn.Module]
-    feed_forward: Callable[..., nn.Module]
-    residual: Callable[..., nn.Module]
-    final_norm: Callable[..., nn.Module]
-
-
-def sublayers(options: LayerOptions, dtype: str, *, causal: bool) -> Sublayers:
-    """Returns the constructors of sub-layers with these options; activations have `dtype`.
-
-    `causal` says that no position sees a later one, as in a decoder.
-    """
-    dtype = jnp.dtype(dtype)
-    # Only self-attention compares positions: from a target to a source there is no distance.
-    across = dataclasses.replace(options, positions="none")
-    return Sublayers(
-        self_attention=mixers.constructors(options, causal, dtype),
-        cross_attention=functools.partial(
-            MultiHeadAttention, options=across, causal=False, dtype=dtype
-        ),
-        feed_forward=functools.partial(layers.FeedForward, options=options, dtype=dtype),
-        residual=functools.partial(layers.Residual, options=options, dtype=dtype),
-        final_norm=functools.partial(layers.normalisation, options, dtype),
-    )
 
 
 class Stack(nn.Module):
@@ -55,24 +25,28 @@ class Stack(nn.Module):
     """
 
     options: LayerOptions
-    sublayers: Sublayers  # those of `options`, or others in their place
+    causal: bool  # whether no position sees a later one, as in a decoder
+    dtype: str  # of activations
     cross_attention: bool = False
 
     def setup(self) -> None:
-        make = self.sublayers
+        options = self.options
+        given = {"options": options, "causal": self.causal, "dtype": jnp.dtype(self.dtype)}
+        residual = boxes.part("residual", options.residual, **given)
+        cross_attention = functools.partial(MultiHeadAttention, **given | {"causal": False})
         self.layers = [
-            layers.Layer(
+            Layer(
                 self_attention=mixer(),
-                self_attention_residual=make.residual(),
-                cross_attention=make.cross_attention() if self.cross_attention else None,
-                cross_attention_residual=make.residual() if self.cross_attention else None,
-                feed_forward=make.feed_forward() if self.options.d_ff else None,
-                feed_forward_residual=make.residual() if self.options.d_ff else None,
+                self_attention_residual=residual(),
+                cross_attention=cross_attention() if self.cross_attention else None,
+                cross_attention_residual=residual(),
+                feed_forward=feed_forward(),
+                feed_forward_residual=residual(),
             )
-            for mixer in make.self_attention
+            for mixer, feed_forward in sublayers(**given)
         ]
-        if self.options.final_norm:
-            self.norm = make.final_norm()
+        if options.final_norm:
+            self.norm = boxes.part("norm", options.norm, **given)()
 
     def __call__(
         self,
@@ -139,18 +113,40 @@ class Stack(nn.Module):
         return x_BQD, Cache(updated, queries.ancestry_BWP)
 
 
+def sublayers(options: LayerOptions, causal: bool, dtype: jnp.dtype) -> list[tuple[Part, Part]]:
+    """Returns the constructors of each layer's mixer and feed-forward network.
+
+    UserError for a mixer that cannot be in such a stack.
+    """
+    for name, mixer, _ in boxes.parse("mixer", options.mixer):
+        if not causal and not getattr(mixer, "both_ways", True):
+            raise UserError(
+                f"config.model.mixer={options.mixer!r}: {name} reads earlier positions only, an "
+                "encoder reads later ones, too: give the decoder alone another mixer by "
+                "config.model.decoder_mixer"
+            )
+    given = {"options": options, "causal": causal, "dtype": dtype}
+    of_layers = functools.partial(boxes.parts, num_layers=options.num_layers, **given)
+    mixers = of_layers("mixer", options.mixer)
+    return list(zip(mixers, of_layers("feed_forward", options.feed_forward), strict=True))
+
+
 def multiply_adds(
     options: LayerOptions, length: int, *, causal: bool, cross_attention: bool = False
 ) -> int:
     """Returns the multiply-adds of one of `length` positions in all layers, and below the first."""
-    make = sublayers(options, "float32", causal=causal)
+    dtype = jnp.dtype("float32")
     # Without a parent, which a model whose method calls this would be.
-    of_layer = make.feed_forward(parent=None).multiply_adds()
+    encoding = boxes.part("positions", options.positions, options=options)(parent=None)
+    total = encoding.multiply_adds()
     if cross_attention:
-        of_layer += make.cross_attention(parent=None).multiply_adds(length)
-    mixed = sum(mixer(parent=None).multiply_adds(length) for mixer in make.self_attention)
-    below = 2 * options.d_model**2 * options.concatenated_positions  # the map of [x; position]
-    return mixed + options.num_layers * of_layer + below
+        attention = MultiHeadAttention(options, causal=False, dtype=dtype, parent=None)
+        total += options.num_layers * attention.multiply_adds(length)
+    for mixer, feed_forward in sublayers(options, causal, dtype):
+        total += mixer(parent=None).multiply_adds(length)
+        if (network := feed_forward(parent=None)) is not None:
+            total += network.multiply_adds()
+    return total
 
 
 def check(model: nn.Module) -> None:
@@ -158,7 +154,8 @@ def check(model: nn.Module) -> None:
     layer_options.check(model.options)
     options = model.options
     reads_relative = any(issubclass(mixer, MultiHeadAttention) for mixer in _mixers(model))
-    if options.positions in RELATIVE and not reads_relative:
+    [(_, kind, _)] = boxes.parse("positions", options.positions)
+    if positions.has(kind, "heads", "scores", "context") and not reads_relative:
         raise UserError(
             f"config.model.positions={options.positions!r} is read by attention only, and "
             f"config.model.mixer={options.mixer!r} has none"
@@ -170,8 +167,35 @@ def take_packed_rows(model: nn.Module) -> bool:
     return all(getattr(mixer, "takes_packed_rows", True) for mixer in _mixers(model))
 
 
-def _mixers(model: nn.Module) -> set[type[nn.Module]]:
+def _mixers(model: nn.Module) -> list[type[nn.Module]]:
     """Returns the classes of the mixers in a model's stacks."""
     mixer, decoder_mixer = model.options.mixer, getattr(model, "decoder_mixer", "")
     patterns = {mixer, decoder_mixer or mixer}
-    return {kind for pattern in patterns for kind, _ in mixers.parse(pattern)}
+    return [kind for pattern in patterns for _, kind, _ in boxes.parse("mixer", pattern)]
+
+
+def stacked_weights(sown: dict) -> dict[str, Array]:
+    """Returns the attention weights of a model by kind, stacked over its layers.
+
+    'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T], and 'cross' [L, B, H, T, S] where there
+    are both. `sown` is the collection 'intermediates'. Keys after a decoder's query have weight 0,
+    as have all keys of a layer whose mixer sows no weights, below one that does.
+    """
+    kinds = {
+        "encoder": ("encoder", "self_attention"),
+        "decoder": ("decoder", "self_attention"),
+        "cross": ("decoder", "cross_attention"),
+    }
+    # Flax sows a tuple with one entry per call: [0] is the only one.
+    weights = {}
+    for kind, (half, part) in kinds.items():
+        by_layer = {
+            int(name.removeprefix("layers_")): layer[part]["attention"][0]
+            for name, layer in sown.get(half, {}).items()
+            if part in layer
+        }
+        if by_layer:
+            zeros = jnp.zeros_like(next(iter(by_layer.values())))
+            layers = range(max(by_layer) + 1)
+            weights[kind] = jnp.stack([by_layer.get(i, zeros) for i in layers])
+    return weights

@@ -8,17 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import cache as decoder_cache
-from transformer.models import dense, fields, stack
-from transformer.models.attention import (
-    KeysValues,
-    View,
-    same_segment,
-    self_view,
-    stacked_weights,
-)
-from transformer.models.cache import Cache
+from transformer.models import dense, fields, positions, stack
+from transformer.models.cache import Cache, KeysValues
 from transformer.models.layer_options import LayerOptions
-from transformer.models.positions import PositionEncoding, most_positions
+from transformer.models.masks import View, same_segment, self_view
 
 Array = jax.Array
 
@@ -43,14 +36,9 @@ class Transformer(nn.Module):
     def setup(self) -> None:
         stack.check(self)
         fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")
-        encoder, decoder = self.options, self.decoder_options
-        self.encoder = stack.Stack(
-            options=encoder, sublayers=stack.sublayers(encoder, self.dtype, causal=False)
-        )
+        self.encoder = stack.Stack(self.options, causal=False, dtype=self.dtype)
         self.decoder = stack.Stack(
-            options=decoder,
-            sublayers=stack.sublayers(decoder, self.dtype, causal=True),
-            cross_attention=True,
+            self.decoder_options, causal=True, dtype=self.dtype, cross_attention=True
         )
 
         # Embeddings. The paper shares one matrix (3.4) and does not give its initial values. A
@@ -69,12 +57,7 @@ class Transformer(nn.Module):
             zeros = nn.initializers.zeros
             self.bias_V = self.param("output_bias", zeros, (self.target_vocab_size,))
         # Two modules, because learned positions are two tables: one for each side.
-        encoding = functools.partial(
-            PositionEncoding,
-            kind=self.options.positions,
-            max_positions=self.max_positions,
-            concatenated=self.options.concatenated_positions,
-        )
+        encoding = functools.partial(positions.of_input, self.options, self.max_positions)
         self.source_positions, self.target_positions = encoding(), encoding()
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
@@ -161,7 +144,7 @@ class Transformer(nn.Module):
         x_BQD, cache = self.decoder.step(x_BQD, queries, memories, memory_view, cache.states)
         return queries.per_beam(self.logits(x_BQD)), cache
 
-    attention_weights = staticmethod(stacked_weights)
+    attention_weights = staticmethod(stack.stacked_weights)
 
     @property
     def decoder_options(self) -> LayerOptions:
@@ -172,7 +155,7 @@ class Transformer(nn.Module):
             mixer=self.decoder_mixer or self.options.mixer,
         )
 
-    position_limit = property(most_positions)
+    position_limit = property(positions.limit)
     takes_packed_rows = property(stack.take_packed_rows)
 
     def flops(self, rows: int, length: int) -> int:

@@ -11,6 +11,7 @@ from transformer import registry
 from transformer.checkpoints import manager, store, weights
 from transformer.distributed import processes
 from transformer.errors import UserError, check_value
+from transformer.models import boxes
 from transformer.runtime import lock
 from transformer.tasks.task import Task, load_task
 from transformer.training import optimizer
@@ -65,6 +66,7 @@ def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -
     with processes.first_process_first("prepared"):
         # decay_steps may be a reference to num_steps: config.json gets the number.
         config = config.copy_and_resolve_references()
+        config.model.update(boxes.written_out(config.model))
         resumed = manager.resumable(folder)
         saved = None
         # In a new run, the other processes read the config that process 0 has just written.

@@ -14,7 +14,7 @@ from transformer.families.images.patches import ConvolutionalStem
     [(16, 4, 1, [1, 6, 12]), (28, 7, 1, [1, 6, 12]), (13, 4, 2, [1, 6, 6, 12, 12])],
 )
 def test_a_stem_halves_the_image_and_doubles_the_channels(size, grid, depth, channels):
-    model = ConvolutionalStem(12, 2, depth, norm_epsilon=1e-6, dtype=jnp.float32)
+    model = ConvolutionalStem(12, 2, depth, dtype=jnp.float32)
     shapes = jax.eval_shape(
         lambda: model.init_with_output(jax.random.key(0), jnp.ones((2, size, size, 1)))
     )

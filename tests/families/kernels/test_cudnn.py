@@ -12,7 +12,7 @@ from helpers import tiny
 
 from transformer.errors import UserError
 from transformer.families.kernels import cudnn
-from transformer.models import attention
+from transformer.models import attention, stack
 from transformer.tasks import losses
 
 H, K = 4, 8
@@ -32,7 +32,7 @@ def test_the_fused_kernel_is_attention_but_for_queries_without_keys(dtype, toler
     )
 
     def einsum(q, k, v):
-        scores = attention.Score("scaled_dot").apply({}, q, k)
+        scores = attention.ScaledDot().apply({}, q, k)
         return attention.attend(scores, mask, v, lambda weights: weights)[0]
 
     def fused(q, k, v):
@@ -108,5 +108,5 @@ def test_a_model_trains_by_the_kernel_as_by_the_einsum(use_kernels, monkeypatch,
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
     options = {"train": False, "mutable": "intermediates"}
     _, sown = model.apply({"params": params}, **batch["inputs"], **options)
-    kinds = attention.stacked_weights(sown["intermediates"]).keys()
+    kinds = stack.stacked_weights(sown["intermediates"]).keys()
     assert kinds == {"encoder", "decoder", "cross"}

@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from helpers import tiny
 
-from transformer.models import attention, mixers
+from transformer.models import masks, stack
 
 D = tiny.ARGUMENTS["d_model"]
 LENGTHS = [(7, 1, 9, 17), (20, 13), (0, 5, 29)]  # of the texts of each row
 
 
 def mixer(pattern, causal=True):
-    [make] = mixers.constructors(tiny.model(num_layers=1, mixer=pattern).options, causal, "float32")
+    options = tiny.model(num_layers=1, mixer=pattern).options
+    [(make, _)] = stack.sublayers(options, causal, "float32")
     return make()
 
 
@@ -66,7 +67,7 @@ def memory(mixer, length):
 
 def _call(x, segments):
     """The view has no mask and no positions, of which a recurrence has no use."""
-    return jnp.asarray(x, jnp.float32), attention.View(None, None, None, segments)
+    return jnp.asarray(x, jnp.float32), masks.View(None, None, None, segments)
 
 
 def one_by_one(naive, params, x, segments):

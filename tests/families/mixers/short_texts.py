@@ -8,7 +8,7 @@ import numpy as np
 from helpers import tiny
 from helpers.layers import randomised
 
-from transformer.models import attention
+from transformer.models import masks
 
 OPTIONS = tiny.model(num_layers=1).options
 D, H = OPTIONS.d_model, OPTIONS.num_heads
@@ -19,7 +19,7 @@ def rows(causal=True):
     """Returns (x, view): three texts and padding, and one text."""
     x = np.random.default_rng(1).standard_normal((*SEGMENTS.shape, D)).astype(np.float32)
     positions = jnp.asarray([[0, 1, 2, 3, 4, 0, 1, 0, 0], list(range(9))])
-    return x, attention.self_view(positions, jnp.asarray(SEGMENTS), causal=causal)
+    return x, masks.self_view(positions, jnp.asarray(SEGMENTS), causal=causal)
 
 
 def params_of(mixer):

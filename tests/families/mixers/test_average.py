@@ -8,7 +8,7 @@ from helpers import tiny
 from helpers.layers import randomised
 
 from transformer.families.mixers import average
-from transformer.models import attention
+from transformer.models import masks
 
 D, T = 6, 5
 
@@ -17,7 +17,7 @@ D, T = 6, 5
 def test_an_average_is_gated(causal):
     x = np.random.default_rng(0).standard_normal((1, T, D)).astype(np.float32)
     mixer = average.Average(tiny.model(d_model=D).options, causal, jnp.float32)
-    view = attention.self_view(jnp.arange(T)[None], jnp.ones((1, T), int), causal=causal)
+    view = masks.self_view(jnp.arange(T)[None], jnp.ones((1, T), int), causal=causal)
     variables = randomised(mixer.init(jax.random.key(0), x, view, train=False))
     inner = jax.tree.map(np.float64, variables["params"]["inner"])
     for t in range(T):

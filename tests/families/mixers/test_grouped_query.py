@@ -9,16 +9,17 @@ import pytest
 from helpers import tiny
 from helpers.layers import intermediates, randomised
 
+from transformer import registry
 from transformer.errors import UserError
-from transformer.models import attention, cache, mixers, positions
-from transformer.models.scores import SCORES
+from transformer.families.parts import biases
+from transformer.models import boxes, cache, masks
 
 D, H, K, C, T = 16, 4, 6, 5, 9
 SIZES = {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
 
 
 def mixer(pattern="grouped_query(num_key_heads=2)", causal=True, **changes):
-    [(kind, fields)] = mixers.parse(pattern)
+    [(_, kind, fields)] = boxes.parse("mixer", pattern)
     options = tiny.model(**SIZES, **changes).options
     return kind(options=options, causal=causal, dtype=jnp.float32, **fields)
 
@@ -29,7 +30,7 @@ def inputs():
     x = np.random.default_rng(0).standard_normal((2, T, D)).astype(np.float32)
     segments = jnp.asarray([[1, 1, 1, 1, 2, 2, 2, 0, 0], [1] * T])
     places = jnp.asarray([[0, 1, 2, 3, 0, 1, 2, 0, 0], range(T)])
-    return x, attention.self_view(places, segments, causal=True)
+    return x, masks.self_view(places, segments, causal=True)
 
 
 def params_of(module, x, view):
@@ -55,12 +56,12 @@ def repeated(params, times):
 
 
 RELATIVE = [
-    {"positions": "shaw", "max_distance": 2},
-    {"positions": "shaw", "max_distance": 2, "score": "general"},
+    {"positions": "shaw(max_distance=2)"},
+    {"positions": "shaw(max_distance=2)", "score": "general"},
     {"positions": "rotary"},
     {"positions": "rotary", "score": "cosine"},
     {"positions": "alibi"},
-    {"positions": "t5", "max_distance": 40},
+    {"positions": "t5(max_distance=40)"},
 ]
 
 
@@ -70,7 +71,7 @@ RELATIVE = [
     [
         *((groups, {"attention_bias": True}) for groups in (1, 2, 4)),
         *((2, changes) for changes in RELATIVE),
-        *((2, {"score": score}) for score in SCORES),
+        *((2, {"score": score}) for score in registry.PARTS["score"]),
     ],
     ids=str,
 )
@@ -82,9 +83,9 @@ def test_it_is_attention_whose_keys_are_repeated(inputs, monkeypatch, groups, ch
         view = view._replace(mask_BTS=view.mask_BTS[:, -3:-2] | True)
     params, times = params_of(module, x, view), H // groups
     actual = mix(module, params, x, view)
-    slopes = positions.alibi
+    slopes = biases.alibi
     repeat = lambda q, k, heads: jnp.repeat(slopes(q, k, heads // times), times, axis=1)
-    monkeypatch.setattr(positions, "alibi", repeat)
+    monkeypatch.setattr(biases, "alibi", repeat)
     plain = mixer("attention", causal, **changes)
     expected = mix(plain, repeated(params, times), x, view)
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=3e-6), actual, expected)
@@ -118,8 +119,3 @@ def test_groups_that_cannot_be(inputs, groups):
     message = f"config.model.mixer.num_key_heads={groups} must divide config.model.num_heads=4"
     with pytest.raises(UserError, match=message):
         module.init(jax.random.key(0), *inputs, train=False)
-
-
-def test_queries_and_fewer_keys_cannot_be_one_projection(inputs):
-    with pytest.raises(UserError, match=r"shared_projections='qk': queries and keys of 4 and 2"):
-        mixer(shared_projections="qk").init(jax.random.key(0), *inputs, train=False)

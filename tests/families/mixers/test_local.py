@@ -10,9 +10,9 @@ from conformance.mixing import D, check_steps, row
 from helpers import tiny
 from helpers.layers import intermediates, products, randomised
 
+from transformer import registry
 from transformer.families.mixers import local
-from transformer.models import attention, cache, mixers
-from transformer.models.scores import SCORES
+from transformer.models import boxes, cache, masks
 
 H, K, C = 2, 6, 5
 SIZES = {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
@@ -20,7 +20,7 @@ BOTH = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both way
 
 
 def mixer(pattern="local(window=5)", causal=True, dtype="float32", **changes):
-    [(kind, fields)] = mixers.parse(pattern)
+    [(_, kind, fields)] = boxes.parse("mixer", pattern)
     options = tiny.model(**SIZES, **changes).options
     return kind(options=options, causal=causal, dtype=jnp.dtype(dtype), **fields)
 
@@ -40,10 +40,10 @@ def mix(module, params, x, view):
 
 
 RELATIVE = [
-    {"positions": "shaw", "max_distance": 3},
+    {"positions": "shaw(max_distance=3)"},
     {"positions": "rotary"},
     {"positions": "alibi"},
-    {"positions": "t5", "max_distance": 40},
+    {"positions": "t5(max_distance=40)"},
 ]
 
 
@@ -53,7 +53,7 @@ RELATIVE = [
     [
         *((window, room, {}) for window in (1, 4, 16, 23) for room in (20, 97)),
         *((5, 70, changes) for changes in RELATIVE),
-        *((5, 70, {"score": score}) for score in SCORES),
+        *((5, 70, {"score": score}) for score in registry.PARTS["score"]),
     ],
     ids=str,
 )
@@ -82,7 +82,7 @@ def test_one_row_of_a_view_is_that_of_all_and_without_segments_one_text():
     all_of_it = view._replace(segments_BT=None, mask_BTS=jnp.ones((1, 1, 70), bool))
     np.testing.assert_array_equal(mix(module, params, rows, all_of_it)[0], expected)
     short = mix(module, params, x[:, :40], row([40], causal=False, room=40)[1])[0]
-    all_of_it = attention.View(jnp.ones((1, 1, 40), bool), *[view.key_positions_BS[:, :40]] * 2)
+    all_of_it = masks.View(jnp.ones((1, 1, 40), bool), *[view.key_positions_BS[:, :40]] * 2)
     np.testing.assert_array_equal(mix(module, params, x[:, :40], all_of_it)[0], short)
 
 

@@ -8,7 +8,7 @@ from helpers import tiny
 
 from transformer.errors import UserError
 from transformer.families.mixers import recurrence
-from transformer.models import attention
+from transformer.models import masks
 
 D, T = 6, 7
 
@@ -35,7 +35,7 @@ def read(x_TD, kernel, bias, recurrent):
 def test_an_lstm_is_its_equations(causal):
     random, mixer = np.random.default_rng(0), lstm(causal)
     x = random.standard_normal((1, T, D))
-    view = attention.self_view(jnp.arange(T)[None], jnp.ones((1, T), int), causal=causal)
+    view = masks.self_view(jnp.arange(T)[None], jnp.ones((1, T), int), causal=causal)
     params = tiny.jit(lambda key: mixer.init(key, jnp.float32(x), view, train=False))(
         np.array([0, 1], np.uint32)
     )["params"]

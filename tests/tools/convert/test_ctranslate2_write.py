@@ -16,10 +16,10 @@ PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]
     "changes",
     [
         {},
-        {"tied_embeddings": "none", "output_bias": True, "norm": "pre", "final_norm": True},
+        {"tied_embeddings": "none", "output_bias": True, "residual": "pre", "final_norm": True},
         {"tied_embeddings": "target", "attention_bias": True, "num_decoder_layers": 1},
-        {"positions": "learned", "activation": "gelu"},
-        {"positions": "concatenated", "activation": "silu"},
+        {"positions": "learned", "feed_forward": "gelu"},
+        {"positions": "concatenated", "feed_forward": "silu"},
     ],
     ids=str,
 )

@@ -12,18 +12,18 @@ from transformer.models import fields, layer_options
 from transformer.tools.convert import ctranslate2_write, marian, marian_config
 from transformer.workdir import config_files
 
-FORM = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
+FORM = {"key_size": 0, "value_size": 0, "norm": "layer(epsilon=1e-05)"}
 CHECKS = {"marian": marian_config.check, "ctranslate2": ctranslate2_write.check}
 
 
 @pytest.mark.parametrize(
     ("programs", "key", "value"),
     [
-        ("marian", "norm", "pre"),
+        ("marian", "residual", "pre"),
         ("marian", "final_norm", True),
         ("marian", "positions", "concatenated"),
-        ("marian ctranslate2", "norm_kind", "rms"),
-        ("marian ctranslate2", "residual", False),
+        ("marian ctranslate2", "norm", "rms"),
+        ("marian ctranslate2", "residual", "none"),
         ("marian ctranslate2", "score", "cosine"),
         ("marian ctranslate2", "score", "dot"),
         ("marian ctranslate2", "positions", "rotary"),

@@ -62,7 +62,7 @@ def test_a_folder_in_use_or_a_missing_model_is_refused(run, tmp_path):
         ({"model_type": None}, r"only .*marian, and what.*can be imported, found None"),
         ({"d_model": 2**40}, r"config.model.d_model must be below 2\^31, found 1099511627776"),
         ({"encoder_layers": 0}, r"config.model.num_layers must be at least 1, found 0"),
-        ({"activation_function": "tanh"}, r"config.model.activation must be one of .* 'tanh'"),
+        ({"activation_function": "tanh"}, r"config.model.feed_forward must be one of .* 'tanh'"),
         ({"dropout": 1.5}, r"config.model.dropout_rate must be at least 0 and below 1, found 1.5"),
         ({"num_beams": 0}, r"config.decode.beam_width must be at least 1, found 0"),
     ],

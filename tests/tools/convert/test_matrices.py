@@ -40,7 +40,7 @@ CHANGES = {
     "paper": {},
     "untied": {"tied_embeddings": "none", "output_bias": True},
     "biases": {"attention_bias": True, "tied_embeddings": "target"},
-    "pre": {"norm": "pre", "final_norm": True, "norm_kind": "rms"},
+    "pre": {"residual": "pre", "final_norm": True, "norm": "rms"},
 }
 
 

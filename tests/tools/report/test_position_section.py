@@ -66,7 +66,7 @@ def test_the_keys_of_distances(tmp_path):
     keys_HKR = np.random.default_rng(0).standard_normal((2, 3, 5))
     layer = {"self_attention": {"distance_keys": keys_HKR, "query": {"kernel": np.ones(3)}}}
     params = {"decoder": {"layers_0": layer, "layers_1": layer}}
-    _, plot = section(tmp_path, params, positions="shaw", max_distance=2).parts
+    _, plot = section(tmp_path, params, positions="shaw(max_distance=2)").parts
     lengths_HR = np.linalg.norm(keys_HKR, axis=1)
     assert len(cells(plot)) == 2 * 2 * 5
     expected = lengths_HR[1, 0] / lengths_HR.max()
@@ -84,7 +84,7 @@ def test_learned_biases_of_distances(tmp_path):
     bias_HR = np.random.default_rng(0).standard_normal((2, 32))
     layer = {"self_attention": {"distance_bias": bias_HR}}
     params = {"encoder": {"layers_0": layer}, "decoder": {"layers_0": layer}}
-    _, plot = section(tmp_path, params, positions="t5", max_distance=128).parts
+    _, plot = section(tmp_path, params, positions="t5(max_distance=128)").parts
     biases = cells(plot)
     # Distances up to 15 have a bucket each in a decoder; in an encoder later words begin at 16.
     assert biases["decoder 1.2", -12] / biases["decoder 1.2", -3] == pytest.approx(

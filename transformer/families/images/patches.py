@@ -42,7 +42,6 @@ class ConvolutionalStem(nn.Module):
     d_model: int
     num_halvings: int
     depth: int
-    norm_epsilon: float
     dtype: jnp.dtype
 
     @nn.compact
@@ -54,7 +53,7 @@ class ConvolutionalStem(nn.Module):
                     x_BHWC
                 )
                 # The paper normalises over the batch; here an image depends on no other image.
-                x_BHWC = nn.relu(nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype)(x_BHWC))
+                x_BHWC = nn.relu(nn.LayerNorm(dtype=self.dtype)(x_BHWC))
         return nn.Conv(self.d_model, (1, 1), dtype=self.dtype)(x_BHWC)
 
     @nn.nowrap

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from transformer.errors import UserError
 from transformer.families.images import patches
 from transformer.models import dense, stack
-from transformer.models.attention import View, stacked_weights
 from transformer.models.layer_options import LayerOptions
+from transformer.models.masks import View
 
 Array = jax.Array
 
@@ -36,7 +36,7 @@ class VisionTransformer(nn.Module):
     options: LayerOptions  # 'learned' positions are added to the patches
     dtype: str
 
-    attention_weights = staticmethod(stacked_weights)
+    attention_weights = staticmethod(stack.stacked_weights)
 
     def setup(self) -> None:
         self._check()
@@ -50,8 +50,7 @@ class VisionTransformer(nn.Module):
             # The paper adds a learned position to the learned token: one vector is their sum.
             self.token = self.param("token", normal, (1, 1, D))
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
-        sublayers = stack.sublayers(self.options, self.dtype, causal=False)
-        self.encoder = stack.Stack(options=self.options, sublayers=sublayers)
+        self.encoder = stack.Stack(self.options, causal=False, dtype=self.dtype)
         # Zeros, as in the paper's code: all classes are equally likely at first.
         self.head = nn.Dense(self.num_classes, kernel_init=nn.initializers.zeros)
 
@@ -104,7 +103,7 @@ class VisionTransformer(nn.Module):
         options = {"d_model": self.options.d_model, "dtype": jnp.dtype(self.dtype), "parent": None}
         if self.stem == "patches":
             return patches.LinearPatches(patch_size=self.patch_size, **options)
-        options |= {"depth": self.stem_depth, "norm_epsilon": self.options.norm_epsilon}
+        options["depth"] = self.stem_depth
         halvings = int(math.log2(self.patch_size))
         return patches.ConvolutionalStem(num_halvings=halvings, **options)
 

@@ -12,24 +12,26 @@ import jax.numpy as jnp
 
 from transformer.errors import UserError
 from transformer.families.kernels.tuned import TUNED
-from transformer.models.layer_options import LayerOptions, head_sizes
+from transformer.models import positions
+from transformer.models.attention import MultiHeadAttention
+from transformer.models.layer_options import head_sizes
 
 Array = jax.Array
 
 
-def fused_attention(options: LayerOptions) -> Callable[..., Array]:
-    """Returns `by_cudnn`; UserError for a layer's options that the kernel does not have."""
-    key_size, value_size = head_sizes(options)
+def fused_attention(layer: MultiHeadAttention) -> Callable[..., Array]:
+    """Returns `by_cudnn`; UserError for a layer that the kernel does not have."""
+    options, (key_size, value_size) = layer.options, head_sizes(layer.options)
     if not (
         (options.score, options.attention_dropout_rate) == ("scaled_dot", 0)
-        and options.positions not in ("shaw", "alibi", "t5")
+        and not positions.has(type(layer.positions), "scores", "context")
         and key_size == value_size <= 128
         and key_size % 8 == 0
     ):
         raise UserError(
             "config.kernels='cudnn' needs config.model.score='scaled_dot', heads of one size (8, "
-            "16, ... 128), attention_dropout_rate=0 and no positions 'shaw', 'alibi' or 't5': set "
-            "it to 'tuned'"
+            "16, ... 128), attention_dropout_rate=0 and positions that change no scores, found "
+            f"positions={options.positions!r}: set it to 'tuned'"
         )
     return by_cudnn
 

@@ -14,12 +14,12 @@ Array = jax.Array
 FEW_ROWS = 8
 
 
-def dot_general(x: Array, y: Array, dimensions: Any, **_: Any) -> Array:
+def dot_general(x: Array, y: Array, dimensions: Any, *_: Any, **__: Any) -> Array:
     """Returns `jax.lax.dot_general`, summed in float32 and rounded once, to the type of x.
 
     Accelerators sum bfloat16 products in float32 anyway (on a 'tensor' mesh each device its part).
     On CPUs it is what uses the units for bfloat16: 1.5 to 2 times the rate of float32 with AVX-512,
-    about 5 times with AMX. flax also passes `precision`, which is ignored.
+    about 5 times with AMX. flax and einsum also pass a precision and a type, which are ignored.
     """
     return _product(x, y, dimensions, x.dtype)
 

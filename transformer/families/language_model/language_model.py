@@ -8,11 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import cache as decoder_cache
-from transformer.models import dense, stack
-from transformer.models.attention import self_view, stacked_weights
+from transformer.models import dense, positions, stack
 from transformer.models.cache import Cache
 from transformer.models.layer_options import LayerOptions
-from transformer.models.positions import PositionEncoding, most_positions
+from transformer.models.masks import self_view
 
 Array = jax.Array
 
@@ -32,16 +31,13 @@ class LanguageModel(nn.Module):
 
     def setup(self) -> None:
         stack.check(self)
-        sublayers = stack.sublayers(self.options, self.dtype, causal=True)
-        self.decoder = stack.Stack(options=self.options, sublayers=sublayers)
+        self.decoder = stack.Stack(self.options, causal=True, dtype=self.dtype)
         D = self.options.d_model
         normal = dense.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
         if not self.tied_embeddings:
             self.output_embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
-        self.add_positions = PositionEncoding(
-            self.options.positions, self.max_positions, self.options.concatenated_positions
-        )
+        self.add_positions = positions.of_input(self.options, self.max_positions)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
@@ -92,9 +88,9 @@ class LanguageModel(nn.Module):
         x_BQD, cache = self.decoder.step(x_BQD, queries, None, None, cache.states)
         return queries.per_beam(self.logits(x_BQD)), cache
 
-    attention_weights = staticmethod(stacked_weights)
+    attention_weights = staticmethod(stack.stacked_weights)
 
-    position_limit = property(most_positions)
+    position_limit = property(positions.limit)
     takes_packed_rows = property(stack.take_packed_rows)
 
     def flops(self, rows: int, length: int) -> int:

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import dense
-from transformer.models.attention import View
 from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions
+from transformer.models.masks import View
 
 Array = jax.Array
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from transformer.errors import check_value
 from transformer.families.mixers import shifts
 from transformer.models import dense
-from transformer.models.attention import View
 from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions
+from transformer.models.masks import View
 
 Array = jax.Array
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 
 from transformer.errors import check_value
 from transformer.families.mixers import chunked_scan
-from transformer.models import dense
-from transformer.models.attention import View
+from transformer.models import boxes, dense
 from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions, head_sizes
+from transformer.models.masks import View
 
 Array = jax.Array
 
@@ -26,7 +26,7 @@ class GatedLinear(nn.Module):
 
         S_t = diag(alpha_t) S_{t-1} + k_t^T v_t and o_t = q_t S_t        (section 4.1)
         alpha_t = sigmoid(x_t W_1 W_2 + b)^(1 / tau)                     (section 4.4)
-        y_t = (swish(x_t W_r + b_r) * LayerNorm(o_t)) W_o
+        y_t = (swish(x_t W_r + b_r) * Norm(o_t)) W_o, with the norm of the layers
 
     With alpha = 1 this is the linear attention of Katharopoulos et al. 2020 ("Transformers are
     RNNs") without its feature map and without the division by the sum of the weights.
@@ -55,7 +55,7 @@ class GatedLinear(nn.Module):
         self.value = projection(features=(H, C))
         self.output = projection(features=options.d_model, axis=(-2, -1))
         self.gate = linear(H * C)
-        self.norm = nn.LayerNorm(epsilon=options.norm_epsilon, dtype=self.dtype)
+        self.norm = boxes.part("norm", options.norm, dtype=self.dtype)()
         decay = lambda: nn.Sequential([linear(GATE_RANK, use_bias=False), linear(H * K)])
         self.decay = decay()
         if not self.causal:

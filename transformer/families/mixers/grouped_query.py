@@ -5,8 +5,9 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError, check_value
-from transformer.models.attention import KeysValues, View
-from transformer.models.mixers import SelfAttention
+from transformer.models.attention import SelfAttention
+from transformer.models.cache import KeysValues
+from transformer.models.masks import View
 
 Array = jax.Array
 
@@ -28,11 +29,6 @@ class GroupedQuery(SelfAttention):
 
     def setup(self) -> None:
         num_heads = self.options.num_heads
-        if shared := self.options.shared_projections:
-            raise UserError(
-                f"config.model.shared_projections={shared!r}: queries and keys of "
-                f"{num_heads} and {self.num_key_heads} heads cannot be one projection"
-            )
         check_value("model.mixer.num_key_heads", self.num_key_heads, "at least 1")
         if num_heads % self.num_key_heads:
             raise UserError(

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 
 from transformer.errors import check_value
 from transformer.models import cache
-from transformer.models.attention import KeysValues, View, same_segment
-from transformer.models.cache import Queries, Slots
-from transformer.models.mixers import SelfAttention
+from transformer.models.attention import SelfAttention
+from transformer.models.cache import KeysValues, Queries, Slots
+from transformer.models.masks import View, same_segment
 
 Array = jax.Array
 SHORTEST_BLOCK = 16  # also for shorter windows: products of fewer rows are not faster

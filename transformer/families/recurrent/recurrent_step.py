@@ -20,9 +20,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer.models import boxes
 from transformer.models.attention import attend
 from transformer.models.cache import lengthened
-from transformer.models.scores import Score
 
 Array = jax.Array
 KINDS = ("none", "additive", "dot", "general", "location")
@@ -161,7 +161,7 @@ class DecoderStep(nn.Module):
             to_query = nn.Dense(self.d_model, use_bias=False, name="query")
             query_BWD = to_query(h_BWD) if kind == "additive" else h_BWD
             # [B, W, D] -> [B, T = W, H = 1, D]: a beam is a query of the one source.
-            scores_BHTS = Score(kind, name="score")(query_BWD[:, :, None], keys_BHKS)
+            scores_BHTS = boxes.part("score", kind)(name="score")(query_BWD[:, :, None], keys_BHKS)
         if self.options.temporal:
             # exp(e_t) / (exp(e_1) + ... + exp(e_t-1)), in logarithms; the first is exp(e_1).
             scores_BWS = scores_BHTS[:, 0]

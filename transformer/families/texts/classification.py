@@ -17,7 +17,8 @@ from transformer.families.labels import class_names, classifiers
 from transformer.families.texts import labelled_text, texts
 from transformer.families.texts.labelled_text import LabelledText
 from transformer.families.texts.text_encoder import TextClassifier
-from transformer.models.positions import is_of_input
+from transformer.models import boxes
+from transformer.models.positions import has
 from transformer.tasks import losses, saved_model, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import (
@@ -70,7 +71,8 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
 
 def _check_halves(model: TextClassifier, max_length: int) -> None:
     """Raises UserError where positions would not tell a second text from the first."""
-    if not is_of_input(model.options.positions):
+    [(_, kind, _)] = boxes.parse("positions", model.options.positions)
+    if not has(kind, "__call__"):
         raise UserError(
             "config.data.num_texts=2 needs positions of the input, such as 'learned', which tell "
             f"the texts apart, found config.model.positions={model.options.positions!r}"

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import dense, fields
-from transformer.models.attention import attend, same_segment
-from transformer.models.positions import distance_rows
+from transformer.models.attention import attend
+from transformer.models.masks import same_segment
 
 Array = jax.Array
 RULES = {
@@ -52,7 +52,10 @@ class Decomposable(nn.Module):
             # Equations 7 and 8: within a text, with a bias for each distance.
             init, R = dense.normal(0.02), 2 * self.max_distance + 1
             bias_R = self.param("distance_bias", init, (R,))
-            bias_BTS = bias_R[distance_rows(positions, positions, self.max_distance)]
+            distance_BTS = positions[:, None, :] - positions[:, :, None]
+            # With max_distance 2, a word 0, 1, 5 positions later has row 2, 3, 4.
+            rows_BTS = jnp.clip(distance_BTS, -self.max_distance, self.max_distance)
+            bias_BTS = bias_R[rows_BTS + self.max_distance]
             own_BTS = same_segment(segments, segments)
             context_BSD, _ = soft_align(network("intra")(x_BSD), bias_BTS, own_BTS, x_BSD)
             x_BSD = jnp.concatenate([x_BSD, context_BSD], axis=-1)

@@ -7,10 +7,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import dense, fields, stack
-from transformer.models.attention import self_view, stacked_weights
-from transformer.models.layer_options import ACTIVATIONS, LayerOptions
-from transformer.models.positions import PositionEncoding, most_positions
+from transformer.models import boxes, dense, fields, positions, stack
+from transformer.models.layer_options import LayerOptions
+from transformer.models.masks import self_view
 
 Array = jax.Array
 
@@ -27,18 +26,15 @@ class TextEncoder(nn.Module):
     max_positions: int
     dtype: str
 
-    attention_weights = staticmethod(stacked_weights)
+    attention_weights = staticmethod(stack.stacked_weights)
 
     def setup(self) -> None:
         stack.check(self)
         D = self.options.d_model
         normal = dense.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
-        self.add_positions = PositionEncoding(
-            self.options.positions, self.max_positions, self.options.concatenated_positions
-        )
-        sublayers = stack.sublayers(self.options, self.dtype, causal=False)
-        self.encoder = stack.Stack(options=self.options, sublayers=sublayers)
+        self.add_positions = positions.of_input(self.options, self.max_positions)
+        self.encoder = stack.Stack(self.options, causal=False, dtype=self.dtype)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
     def encode(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
@@ -54,7 +50,7 @@ class TextEncoder(nn.Module):
         view = self_view(positions, segments, causal=False)
         return self.encoder(x_BSD, view, train=train)
 
-    position_limit = property(most_positions)
+    position_limit = property(positions.limit)
     takes_packed_rows = property(stack.take_packed_rows)
 
     def encoder_flops(self, rows: int, length: int) -> int:
@@ -70,8 +66,7 @@ class MaskedLanguageModel(TextEncoder):
 
     def setup(self) -> None:
         super().setup()
-        options = self.options
-        self.head = MaskedHead(options.activation, options.norm_epsilon, jnp.dtype(self.dtype))
+        self.head = MaskedHead(self.options, jnp.dtype(self.dtype))
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
         """Returns logits [B, T, V] of the T masked tokens; the inputs are those of `hidden`."""
@@ -102,16 +97,15 @@ class MaskedLanguageModel(TextEncoder):
 class MaskedHead(nn.Module):
     """Transforms a vector and compares it with each embedding (BERT's "cls/predictions")."""
 
-    activation: str
-    norm_epsilon: float
+    options: LayerOptions
     dtype: jnp.dtype
 
     @nn.compact
     def __call__(self, x_BTD: Array, matrix_VD: Array, dtype: jnp.dtype) -> Array:
         """Returns logits [B, T, V] in `dtype`; `matrix_VD` are the embeddings."""
         x_BTD = nn.Dense(x_BTD.shape[-1], dtype=self.dtype, name="transform")(x_BTD)
-        x_BTD = ACTIVATIONS[self.activation](x_BTD)
-        x_BTD = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype, name="norm")(x_BTD)
+        norm = boxes.part("norm", self.options.norm, dtype=self.dtype)
+        x_BTD = norm(name="norm")(dense.gelu(x_BTD))
         bias_V = self.param("bias", nn.initializers.zeros, matrix_VD.shape[:1])
         return dense.logits(x_BTD, matrix_VD, dtype) + bias_V.astype(dtype)
 

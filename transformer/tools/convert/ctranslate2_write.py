@@ -8,7 +8,7 @@ import numpy as np
 
 from transformer.data.tokenizer import END, START, UNKNOWN
 from transformer.errors import UserError
-from transformer.models.positions import sinusoids
+from transformer.models import boxes
 from transformer.tools.convert import forms, matrices
 
 # The fewest positions in the table. By default CTranslate2 reads 1024 pieces of a source and writes
@@ -51,10 +51,10 @@ POSITIONS = ("source_positions/embedding", "target_positions/embedding")
 def check(model: nn.Module) -> None:
     """Raises UserError for a model that cannot be exported to CTranslate2."""
     allowed = {
-        "norm": ("post", "pre"),
+        "residual": ("post", "pre"),
         "final_norm": (False, True),
         "positions": ("interleaved", "halves", "concatenated", "learned"),
-        "activation": tuple(ACTIVATIONS),
+        "feed_forward": tuple(ACTIVATIONS),
     }
     forms.check(model, "CTranslate2", allowed, "safetensors")
 
@@ -82,9 +82,9 @@ def write(
     spec = transformer_spec.TransformerSpec.from_config(
         (options.num_layers, model.decoder_options.num_layers),
         options.num_heads,
-        pre_norm=options.norm == "pre",
+        pre_norm=options.residual == "pre",
         no_final_norm=not options.final_norm,
-        activation=ACTIVATIONS[options.activation],
+        activation=ACTIVATIONS[boxes.names("feed_forward", options.feed_forward)[0]],
     )
     parts = {}  # {name in CTranslate2: {part: array}}
     for path, array in params.items():
@@ -103,11 +103,12 @@ def write(
         setattr(model_spec.index_spec(spec, place), variable, array)
     sinusoids_PD = None
     if options.positions != "learned":
-        places_1P = np.arange(max(positions, LONGEST))[None]
-        [sinusoids_PD] = np.asarray(sinusoids(places_1P, options.d_model, options.positions))
+        encoding = boxes.part("positions", options.positions, options=options)(parent=None)
+        [sinusoids_PD] = np.asarray(encoding.encode(np.arange(max(positions, LONGEST))[None]))
     for half, path in (("encoder", POSITIONS[0]), ("decoder", POSITIONS[1])):
         getattr(spec, half).position_encodings.encodings = params.get(path, sinusoids_PD)
-    spec.config.layer_norm_epsilon = options.norm_epsilon
+    [(_, _, norm)] = boxes.parse("norm", options.norm)
+    spec.config.layer_norm_epsilon = norm["epsilon"]
     spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]
     spec.config.eos_token, spec.config.unk_token = pieces[1][END], pieces[1][UNKNOWN]
     # Our encoder reads END behind the source, which callers of Translator do not pass.

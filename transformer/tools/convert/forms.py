@@ -9,34 +9,31 @@ from collections.abc import Collection
 
 import flax.linen as nn
 
+from transformer import registry
 from transformer.errors import UserError
-from transformer.models import fields
+from transformer.models import boxes, fields
 from transformer.workdir import config_files
 
 # Fields that may have any value: every program can represent them, or they change no output.
-# `max_positions` and `max_distance` count only with some values of `positions`, which is checked.
+# `max_positions` counts only with some values of `positions`, which is checked.
 ANY = {
     *("d_model", "d_ff", "num_heads", "num_layers", "num_decoder_layers", "key_size", "value_size"),
-    *("source_vocab_size", "target_vocab_size", "max_positions", "max_distance"),
-    *("tied_embeddings", "attention_bias", "output_bias", "norm_epsilon"),
+    *("source_vocab_size", "target_vocab_size", "max_positions"),
+    *("tied_embeddings", "attention_bias", "output_bias"),
     *("dropout_rate", "attention_dropout_rate", "activation_dropout_rate", "dtype", "remat"),
 }
-# Fields that no program can represent with another value than the paper's.
-PAPER = {
-    "norm_kind": ("layer",),
-    "residual": (True,),
-    "score": ("scaled_dot",),
-    "mixer": ("attention",),
-}
+# Boxes in which no program can represent another part than the paper's.
+PAPER = {"norm": ("layer",), "score": ("scaled_dot",), "mixer": ("attention",)}
 
 
 def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: str) -> None:
     """Raises UserError for a model that another program cannot represent.
 
-    `allowed` has {field: the values that the program can represent}, of fields that are neither in
-    ANY nor in PAPER. A field that is in none of them must have its default, and this must be False,
-    0 or "". The message proposes `formats`, values of config.export.format, where a field of
-    `allowed` has another value. The program's heads have the size d_model / num_heads.
+    `allowed` has {field: the values that the program can represent}, or {box: the names of parts},
+    of fields that are neither in ANY nor in PAPER. A field that is in none of them must have its
+    default, and this must be False, 0 or "". The message proposes `formats`, values of
+    config.export.format, where a field of `allowed` has another value. The program's heads have
+    the size d_model / num_heads.
     """
     # A field that only the configs know is one that a fork has added: by a default that is off, the
     # model stays the paper's.
@@ -44,6 +41,8 @@ def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: st
     off = {name: (value,) for name, value in defaults.items() if not value}
     known = {**off, **PAPER, **allowed}
     for name, value in fields.values(model).items():
+        if name in registry.PARTS:
+            value = ",".join(sorted({*boxes.names(name, value)}))
         values = known.get(name, ())
         if name not in ANY and value not in values:
             only = f", only {', '.join(map(repr, values))}" if values else ""

@@ -15,7 +15,6 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.data.tokenizer import PAD, START
 from transformer.errors import UserError
-from transformer.models.positions import sinusoids
 from transformer.runtime import paths
 from transformer.tools.convert import arrays, forms, marian_config, marian_tokenizer, matrices
 from transformer.tools.convert.marian_tokenizer import Renumbering
@@ -127,7 +126,7 @@ def read_params(
         # Undo `_beginning_with_padding`: START's vector is what position 0 has beyond its sinusoid.
         if SINUSOIDS[1] in source.shapes:
             first_D = source.read(SINUSOIDS[1], source.shapes[SINUSOIDS[1]])[0]
-            start_D = (first_D - sinusoids(np.zeros((1, 1)), D, "halves")[0, 0]) / D**0.5
+            start_D = (first_D - matrices.sinusoids(1, D)[0]) / D**0.5
             params["target_embedding/embedding"][START] += start_D
     return params
 
@@ -240,7 +239,7 @@ def _beginning_with_padding(
     table, start_D = {}, embedding_VD[START]
     if start_D.any():
         D = model.options.d_model
-        positions_PD = np.array(sinusoids(np.arange(count)[None], D, "halves")[0])
+        positions_PD = matrices.sinusoids(count, D)
         positions_PD[0] += start_D * D**0.5
         table = {SINUSOIDS[1]: positions_PD}
     return {**params, "target_embedding/embedding": embedding_VD, "output_bias": bias_V}, table

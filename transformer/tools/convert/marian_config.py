@@ -8,6 +8,7 @@ import flax.linen as nn
 
 from transformer.data.tokenizer import END, PAD
 from transformer.errors import UserError
+from transformer.models import boxes
 from transformer.runtime import paths
 from transformer.tools.convert import forms
 
@@ -94,11 +95,11 @@ def fields_of(config: dict[str, Any], file: Path) -> dict[str, Any]:
         "num_layers": config["encoder_layers"],
         "num_decoder_layers": config["decoder_layers"],
         "positions": "halves",
-        "norm_epsilon": EPSILON,
+        "norm": f"layer(epsilon={EPSILON})",
         # Our embeddings are always multiplied by sqrt(d_model). Where Marian's are not, the tables
         # are divided by that factor, so that the logits need an undivided matrix of their own.
         "tied_embeddings": tied(config) if config["scale_embedding"] else "none",
-        "activation": ACTIVATIONS.get(activation, activation),
+        "feed_forward": ACTIVATIONS.get(activation, activation),
         "attention_bias": True,
         "output_bias": True,
         **{name: float(config[foreign]) for foreign, name in RATES.items()},
@@ -172,7 +173,7 @@ def config_of(
         "scale_embedding": True,
         "static_position_embeddings": True,
         "max_position_embeddings": max_positions,
-        "activation_function": activations[options.activation],
+        "activation_function": activations[boxes.names("feed_forward", options.feed_forward)[0]],
         **{foreign: getattr(options, name) for foreign, name in RATES.items()},
         # An output begins with the padding.
         "pad_token_id": pad,
@@ -186,11 +187,12 @@ def config_of(
 def check(model: nn.Module) -> None:
     """Raises UserError for a model that Marian cannot represent; warns of another epsilon."""
     allowed = {
-        "norm": ("post",),
+        "residual": ("post",),
         "final_norm": (False,),
         "positions": ("interleaved", "halves"),
-        "activation": tuple(ACTIVATIONS.values()),
+        "feed_forward": tuple(ACTIVATIONS.values()),
     }
     forms.check(model, "Hugging Face's Marian", allowed, "ctranslate2 or safetensors")
-    if (epsilon := model.options.norm_epsilon) != EPSILON:
+    [(_, _, norm)] = boxes.parse("norm", model.options.norm)
+    if (epsilon := norm["epsilon"]) != EPSILON:
         logging.warning("export: LayerNorm's epsilon is %g there, %g here", EPSILON, epsilon)

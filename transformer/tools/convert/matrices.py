@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from transformer.models.positions import sinusoids
+from transformer.models.positions import waves
 
 
 def to_foreign(path: str, array: np.ndarray) -> np.ndarray:
@@ -38,14 +38,20 @@ def from_foreign(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.ascontiguousarray(array.T).reshape(shape)
 
 
+def sinusoids(count: int, d_model: int) -> np.ndarray:
+    """Returns Marian's sinusoids [P, D] of `count` positions: all sines, then all cosines."""
+    exponents = np.arange(d_model // 2) / (d_model // 2)
+    return np.concatenate(waves(np.arange(count), exponents), axis=-1)
+
+
 def are_sinusoids(table: np.ndarray, d_model: int, first: int) -> bool:
     """Returns whether a table [P, D] has the sinusoids in 'halves' from position `first` on."""
     if table.ndim != 2 or table.shape[1] != d_model or not len(table):
         return False
     # The tolerance covers a table in bfloat16, whose values are off by up to 2^-9 (0.002), and the
     # angles of far positions, which float32 rounds: waves are off by 0.001 at position 16,000.
-    waves_1PD = sinusoids(np.arange(len(table))[None], d_model, "halves")
-    return np.allclose(table[first:], waves_1PD[0, first:], atol=4e-3)
+    waves_PD = sinusoids(len(table), d_model)
+    return np.allclose(table[first:], waves_PD[first:], atol=4e-3)
 
 
 def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -6,7 +6,8 @@ import numpy as np
 from flax import traverse_util
 from ml_collections import ConfigDict
 
-from transformer.models import positions
+from transformer.models import boxes
+from transformer.models.positions import waves
 from transformer.tools.pages import charts
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.report.inside import Inside, Tree
@@ -54,14 +55,14 @@ ABOUT = {
 def section(loaded: Inside) -> Section | None:
     """Returns the position encodings of a model; None for a recurrent one, which has none."""
     model, params = loaded.run.config.model, loaded.params
-    kind = model.get("positions")
-    if kind is None:
+    if "positions" not in model:
         return None
+    [(kind, _, own)] = boxes.parse("positions", model.positions)
     plots = []
     if kind == "shaw":
-        plots = [_distances(params, model.max_distance)]
+        plots = [_distances(params, own["max_distance"])]
     elif kind in ("alibi", "t5"):
-        plots = [_biases(kind, params, model)]
+        plots = [_biases(kind, params, model, own)]
     elif "position_grid" in params:
         plots = [_grid(np.asarray(params["position_grid"]))]
     elif kind != "none":
@@ -79,8 +80,9 @@ def _vectors(kind: str, model: ConfigDict, params: Tree) -> dict[str, np.ndarray
     if kind == "rotary":
         D = model.key_size or model.d_model // model.num_heads
     # Sines, then cosines: side by side, as in the paper's layout, they look like noise.
-    layout = "concatenated" if kind == "concatenated" else "halves"
-    return {"positions": np.asarray(positions.sinusoids(np.arange(POSITIONS), D, layout))}
+    half = D // 2
+    exponents = np.arange(half) / (half - 1 if kind == "concatenated" else half)
+    return {"positions": np.concatenate(waves(np.arange(POSITIONS), exponents), axis=-1)}
 
 
 def _table(name: str, table_PD: np.ndarray) -> list[Plot]:
@@ -123,17 +125,22 @@ def _distances(params: Tree, max_distance: int) -> Plot:
     return _heat_map("Distances", list(lengths.values()), about, axes)
 
 
-def _biases(kind: str, params: Tree, model: ConfigDict) -> Plot:
-    """Returns a heat map of what is added to a score at each distance, a row a head."""
+def _biases(kind: str, params: Tree, model: ConfigDict, own: dict) -> Plot:
+    """Returns a heat map of what is added to a score at each distance, a row a head.
+
+    `own` are the fields of this kind of positions.
+    """
+    from transformer.families.parts import biases
+
     shown = np.arange(1 - POSITIONS // 2, POSITIONS // 2)
     query, keys = np.zeros((1, 1), int), shown[None]
     rows = {}
     if kind == "alibi":
-        biases_HS = np.asarray(positions.alibi(query, keys, model.num_heads))[0, :, 0]
+        biases_HS = np.asarray(biases.alibi(query, keys, model.num_heads))[0, :, 0]
         rows = {f"head {head}": bias for head, bias in enumerate(biases_HS, start=1)}
     for half, number, bias_HR in _of_layers(params, "distance_bias"):
         causal = half == "decoder"
-        buckets = positions.t5_buckets(query, keys, model.max_distance, causal)
+        buckets = biases.t5_buckets(query, keys, own["max_distance"], causal)
         is_seen = (shown <= 0) | (not causal)
         for head, bias in enumerate(bias_HR[:, buckets[0, 0]] * is_seen, start=1):
             rows[f"{half} {number}.{head}"] = bias

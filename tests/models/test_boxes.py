@@ -1,4 +1,4 @@
-"""The pattern of a stack's mixers: what it may say, and which layer has which."""
+"""The parts of the boxes: what a key may say, and which layer has which."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -8,7 +8,8 @@ from helpers import tiny
 
 from transformer import registry
 from transformer.errors import UserError
-from transformer.models import mixers
+from transformer.models import stack
+from transformer.models.attention import SelfAttention
 from transformer.tasks import attention_weights
 
 
@@ -27,7 +28,7 @@ class Window(nn.Module):
 
 @pytest.fixture(autouse=True)
 def _window(monkeypatch):
-    monkeypatch.setitem(registry.MIXERS, "window", f"{__name__}:Window")
+    monkeypatch.setitem(registry.PARTS["mixer"], "window", f"{__name__}:Window")
     monkeypatch.setattr(registry, "load", lambda code: by_code(code))
 
 
@@ -37,7 +38,7 @@ def by_code(code, load=registry.load):
 
 def made(pattern, num_layers, causal=True):
     options = tiny.model(mixer=pattern, num_layers=num_layers).options
-    return [make(parent=None) for make in mixers.constructors(options, causal, jnp.float32)]
+    return [mixer(parent=None) for mixer, _ in stack.sublayers(options, causal, jnp.float32)]
 
 
 def test_layers_repeat_the_pattern():
@@ -45,17 +46,17 @@ def test_layers_repeat_the_pattern():
     kinds = [type(layer).__name__ for layer in layers]
     assert kinds == ["Window", "SelfAttention", "SelfAttention", "Window", "SelfAttention"]
     assert (layers[3].size, layers[3].share, layers[3].causal) == (3, 0.5, True)
-    assert [type(layer) for layer in made("attention", 2)] == [mixers.SelfAttention] * 2
+    assert [type(layer) for layer in made("attention", 2)] == [SelfAttention] * 2
 
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("", "must be mixers with their fields"),
-        ("window(3, 0.5)", "must be mixers with their fields"),
-        ("window(size=f(x), share=0.5)", "must be mixers with their fields"),
-        ("window(size=3", "must be mixers with their fields"),
-        ("a b", "must be mixers with their fields"),
+        ("", "must be a name with its fields"),
+        ("window(3, 0.5)", "must be a name with its fields"),
+        ("window(size=f(x), share=0.5)", "must be a name with its fields"),
+        ("window(size=3", "must be a name with its fields"),
+        ("a b", "must be a name with its fields"),
         ("atention", "must be one of 'attention', .* found 'atention'; did you mean attention?"),
         ("window", r"is written window\(size=INT, share=FLOAT\), found window\(\)"),
         ("window(size=3)", r"is written window\(size=INT, share=FLOAT\), found window\(size=3\)"),
@@ -69,7 +70,7 @@ def test_a_wrong_pattern_is_one_line(pattern, message):
 
 
 def test_an_encoder_refuses_a_mixer_that_reads_one_way():
-    with pytest.raises(UserError, match=r"Window reads earlier positions only.*decoder_mixer"):
+    with pytest.raises(UserError, match=r"window reads earlier positions only.*decoder_mixer"):
         made("attention,window(size=3, share=0.5)", 2, causal=False)
 
 

@@ -5,7 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from transformer.models.scores import SCORES, Score
+from transformer import registry
+from transformer.models import boxes
+
+SCORES = [*registry.PARTS["score"]]
 
 B, T, S, H, K = 2, 3, 4, 2, 5
 
@@ -31,7 +34,7 @@ def formula(kind, params, q_K, k_K, head):
 @pytest.mark.parametrize("kind", SCORES)
 def test_scores_are_those_of_the_equation(kind):
     q_BTHK, k_BHKS = draw(B, T, H, K), draw(B, H, K, S, seed=1)
-    score = Score(kind)
+    score = boxes.part("score", kind)()
     params = score.init(jax.random.key(0), q_BTHK, k_BHKS).get("params", {})
     params = jax.tree.map(lambda x: x + 0.3, params)
     scores = score.apply({"params": params}, q_BTHK, k_BHKS)
@@ -46,7 +49,7 @@ def test_scores_are_those_of_the_equation(kind):
 @pytest.mark.parametrize("kind", SCORES)
 def test_gradients_are_finite_for_zero_vectors(kind):
     q_BTHK, k_BHKS = jnp.zeros((B, T, H, K)), jnp.zeros((B, H, K, S))
-    score = Score(kind)
+    score = boxes.part("score", kind)()
     params = score.init(jax.random.key(0), q_BTHK, k_BHKS)
     total = lambda q, k: score.apply(params, q, k).sum()
     for gradient in jax.grad(total, argnums=(0, 1))(q_BTHK, k_BHKS):
@@ -60,7 +63,7 @@ def softmax_at(kind, width, keys=64, queries=256):
     assumes (3.2.1, footnote 4).
     """
     q_BTHK, k_BHKS = draw(1, queries, 1, width), draw(1, 1, width, keys, seed=1)
-    scores = Score(kind).apply({}, q_BTHK, k_BHKS)[0, 0]
+    scores = boxes.part("score", kind)().apply({}, q_BTHK, k_BHKS)[0, 0]
     weights = jax.nn.softmax(scores, axis=-1)
     jacobian = jax.vmap(jax.jacobian(jax.nn.softmax))(scores)
     size = jnp.sqrt((jacobian**2).sum(axis=(1, 2))).mean()

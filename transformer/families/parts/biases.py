@@ -1,0 +1,81 @@
+"""Relative positions as a bias of the scores: ALiBi's, and T5's."""
+
+import math
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer.errors import check_value
+from transformer.models import dense
+from transformer.models.masks import View
+from transformer.models.positions import Positions
+
+Array = jax.Array
+T5_BUCKETS = 32  # of distances, as in T5
+
+
+class Alibi(Positions):
+    """A bias that falls with the distance (Press et al. 2022, "Train Short, Test Long")."""
+
+    def scores(self, scores_BHTS: Array, q_BTHK: Array, score: nn.Module, view: View) -> Array:
+        positions = view.query_positions_BT, view.key_positions_BS
+        return scores_BHTS + alibi(*positions, q_BTHK.shape[2])
+
+
+class T5(Positions):
+    """A learned bias for each bucket of distances (Raffel et al. 2020, section 2.1).
+
+    T5's scores are not scaled: its own model has config.model.score=dot, too. Departure: its
+    layers share the first one's table.
+    """
+
+    max_distance: int = 128  # all farther keys are in the last bucket
+
+    def setup(self) -> None:
+        rule = f"above {T5_BUCKETS}"
+        check_value("model.positions.max_distance", self.max_distance, rule)
+
+    @nn.compact
+    def scores(self, scores_BHTS: Array, q_BTHK: Array, score: nn.Module, view: View) -> Array:
+        shape = q_BTHK.shape[2], T5_BUCKETS
+        bias_HR = self.param("distance_bias", dense.normal(0.02), shape)
+        positions = view.query_positions_BT, view.key_positions_BS
+        rows_BTS = t5_buckets(*positions, self.max_distance, self.causal)
+        # [H, R] -> [H, B, T, S] -> [B, H, T, S].
+        return scores_BHTS + jnp.take(bias_HR, rows_BTS, axis=1).swapaxes(0, 1)
+
+
+def alibi(query_positions_BT: Array, key_positions_BS: Array, num_heads: int) -> Array:
+    """Returns what is added to scores_BHTS: -slope * |distance| (ALiBi, Press et al. 2022, 3).
+
+    The slopes of H heads are 2^(-8/H), 2^(-16/H), ..., 2^-8. Departure: the paper rounds numbers of
+    heads that are no power of two to one, and has distances to earlier keys only.
+    """
+    slopes_H = 2.0 ** (-8 * jnp.arange(1, num_heads + 1) / num_heads)
+    distance_BTS = jnp.abs(key_positions_BS[:, None, :] - query_positions_BT[:, :, None])
+    return -slopes_H[:, None, None] * distance_BTS[:, None]
+
+
+def t5_buckets(
+    query_positions_BT: Array, key_positions_BS: Array, max_distance: int, causal: bool
+) -> Array:
+    """Returns the bucket [B, T, S] of each key's distance (T5, Raffel et al. 2020, section 2.1).
+
+    Half of the buckets are for single distances 0, 1, 2, ..., the others are wider and wider, up to
+    `max_distance`; all farther keys are in the last. Causal, all 32 are for earlier keys. Otherwise
+    0 to 15 are for earlier keys and the query's own, 16 to 31 for later ones.
+    """
+    distance_BTS = query_positions_BT[:, :, None] - key_positions_BS[:, None, :]
+    first, size = 0, T5_BUCKETS
+    if not causal:
+        size //= 2
+        first = jnp.where(distance_BTS < 0, size, 0)
+        distance_BTS = jnp.abs(distance_BTS)
+    distance_BTS = jnp.maximum(distance_BTS, 0)
+    exact = size // 2
+    # Bucket exact + i begins at exact * (max_distance / exact)^(i / (size - exact)).
+    octaves = jnp.log(jnp.maximum(distance_BTS, exact) / exact) / math.log(max_distance / exact)
+    wide_BTS = exact + (octaves * (size - exact)).astype(jnp.int32)
+    bucket_BTS = jnp.where(distance_BTS < exact, distance_BTS, jnp.minimum(wide_BTS, size - 1))
+    return first + bucket_BTS

@@ -1,0 +1,60 @@
+"""Other feed-forward networks: of other activations, gated, and none."""
+
+import flax.linen as nn
+import jax
+
+from transformer.errors import check_value
+from transformer.models import dense
+from transformer.models.layers import FeedForward
+
+Array = jax.Array
+
+
+class Gelu(FeedForward):
+    """With Gaussian error linear units (Hendrycks and Gimpel 2016), as BERT has."""
+
+    activate = staticmethod(dense.gelu)
+
+
+class GeluTanh(FeedForward):
+    """With the approximation of these by tanh, which GPT-2 has."""
+
+    activate = staticmethod(nn.gelu)
+
+
+class Silu(FeedForward):
+    """With x * sigmoid(x), also called swish (Ramachandran, Zoph and Le 2017)."""
+
+    activate = staticmethod(nn.silu)
+
+
+class Sigmoid(FeedForward):
+    """With sigmoids."""
+
+    activate = staticmethod(nn.sigmoid)
+
+
+ACTIVATIONS = {"relu": nn.relu, "gelu": dense.gelu, "silu": nn.silu, "sigmoid": nn.sigmoid}
+
+
+class Gated(FeedForward):
+    """Multiplies the activations by a third map of the input (Shazeer 2020, equation 6).
+
+    Here with biases: GLU with the activation 'sigmoid', SwiGLU with 'silu'.
+    """
+
+    activation: str
+
+    def hidden(self, x_BTD: Array) -> Array:
+        check_value("model.feed_forward.activation", self.activation, tuple(ACTIVATIONS))
+        linear = dense.linear(self.dtype)
+        h_BTF = ACTIVATIONS[self.activation](linear(self.options.d_ff, name="inner")(x_BTD))
+        return h_BTF * linear(self.options.d_ff, name="gate")(x_BTD)
+
+    @nn.nowrap
+    def multiply_adds(self) -> int:
+        return 3 * self.options.d_model * self.options.d_ff
+
+
+def none(parent: None = None) -> None:
+    """Returns no network: such a layer has self-attention, and cross-attention, alone."""

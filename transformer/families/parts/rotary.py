@@ -1,0 +1,48 @@
+"""Rotary positions (Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position
+Embedding")."""
+
+import jax
+import jax.numpy as jnp
+
+from transformer.errors import UserError
+from transformer.models import boxes
+from transformer.models.layer_options import head_sizes
+from transformer.models.positions import Positions, waves
+
+Array = jax.Array
+
+
+class Rotary(Positions):
+    """Rotates queries and keys by their positions; keys are rotated before they are cached."""
+
+    def setup(self) -> None:
+        options = self.options
+        if (key_size := head_sizes(options)[0]) % 2:
+            raise UserError(
+                f"config.model.positions='rotary' rotates pairs: the size of a head's keys must "
+                f"be even, found {key_size} (config.model.key_size, or d_model / num_heads)"
+            )
+        [(_, score, _)] = boxes.parse("score", options.score)
+        if not score.turns:
+            raise UserError(
+                f"config.model.score={options.score!r} does not go with positions='rotary': it is "
+                "no function of products of queries and keys, which rotations leave as they are"
+            )
+
+    def heads(self, x_BTHK: Array, positions_BT: Array) -> Array:
+        return rotate(x_BTHK, positions_BT)
+
+
+def rotate(x_BTHK: Array, positions_BT: Array) -> Array:
+    """Rotates queries or keys by their positions (equation 34).
+
+    Components 2i and 2i+1 turn by the angle pos / 10000^(2i/K), those of the sinusoids. A product
+    of a query at t and a key at s then depends on s - t, not on t and s.
+    """
+    half = x_BTHK.shape[-1] // 2
+    # One angle a pair, for all heads.
+    sin, cos = (x[:, :, None] for x in waves(positions_BT, jnp.arange(half) / half))
+    even, odd = x_BTHK[..., 0::2], x_BTHK[..., 1::2]
+    # (even, odd) is a vector of the plane, rotated counter-clockwise; pairs stay interleaved.
+    rotated = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
+    return rotated.reshape(x_BTHK.shape).astype(x_BTHK.dtype)

@@ -1,0 +1,154 @@
+"""The boxes of figure 1, each of which takes one of several parts, named by a key of config.model.
+
+    mixer="attention"            score="scaled_dot"      positions="shaw(max_distance=16)"
+    feed_forward="relu"          norm="layer"            residual="post"
+
+A part is a line of registry.PARTS and a Flax module, or a function that returns one. Its keywords
+are those that it needs of `options`, `causal` (whether no position reads a later one, as in a
+decoder) and `dtype`, then fields of its own, which the key gives by name; a field may have a
+default. It checks its own fields, and may sow a loss. A mixer and a feed-forward network may be a
+pattern that the layers repeat: "local(window=16),attention". What the parts of a box are called
+with, and return:
+
+mixer, lets the positions of a text read each other; y, not x + y:
+    __call__(x_BTD, view, *, train) -> y_BTD               all positions at once; makes all params
+    empty_state(x_BTD, room, num_beams) -> state           of x only B, D and the type are used
+    step(x_BQD, queries, state) -> (y_BQD, state)          T further tokens of W beams, Q = T * W
+    multiply_adds(length) -> int                           of one position, in matrix products
+score, how well a query and a key match (subclass of attention.ScaledDot, or like it):
+    __call__(q_BTHK, k_BHKS) -> scores_BHTS in float32
+    multiply_adds(num_heads, key_size) -> int              of one query, besides q . k
+positions (subclass of positions.Positions, whose methods change nothing):
+    __call__(x_BTD, positions_BT) -> x_BTD                 of the input of the first layer
+    heads(x_BTHK, positions_BT) -> x_BTHK                  of self-attention's queries and keys
+    scores(scores_BHTS, q_BTHK, score, view) -> scores_BHTS
+    context(context_BTHC, weights_BHTS, view) -> context_BTHC
+feed_forward; None in its place is no such sub-layer:
+    __call__(x_BTD, *, train) -> y_BTD
+    multiply_adds() -> int                                 of one position
+norm:
+    __call__(x_BTD) -> y_BTD
+residual, calls the sub-layer between the norm and the sum, in an order of its own:
+    __call__(x_BTD, sublayer, *, train) -> y_BTD
+
+Of a mixer, an encoder needs `__call__` and `multiply_adds`. `view` says which positions are one
+text (`segments_BT`; None: a row is one text), and which see which (`mask_BTS`): texts of a row must
+not mix, and padding must not change a text. T is 1 in a search, and more where a language model
+reads what it continues. `queries.per_beam` and `queries.in_order` (cache.py) lead from x_BQD to
+x_BWTD and back. A state is any pytree of arrays [B, W, ...], sums among them in float32, which are
+gathered when beams are reordered; or `Slots`, which stay where they are (cache.py). A mixer may
+have
+
+    both_ways = False           it cannot be in an encoder, which reads later positions, too
+    takes_packed_rows = False   a row may hold one text only
+
+Params that are called `inner/kernel` [D, F], `outer/kernel` [F, D], or as in attention are sharded
+by the rules of distributed/layout.py, others are replicated: as they must be where a loop over
+positions splits them, as an LSTM its gates.
+"""
+
+import ast
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import flax.linen as nn
+
+from transformer import registry
+from transformer.errors import UserError, check_value
+from transformer.models import fields
+
+Part = Callable[..., nn.Module]
+GIVEN = {"options", "causal", "dtype", "max_positions"} | fields.FLAX
+PATTERNS = ("mixer", "feed_forward")  # boxes that may differ from layer to layer
+
+
+def part(box: str, text: str, **given: Any) -> Part:
+    """Returns the constructor of a part, with its own fields and what it takes of `given`.
+
+    Example: part("norm", "rms(epsilon=1e-5)", dtype=jnp.float32). UserError if `text` names none.
+    """
+    [made] = parts(box, text, 1, **given)
+    return made
+
+
+def parts(box: str, pattern: str, num_layers: int, **given: Any) -> tuple[Part, ...]:
+    """Returns the constructor of each layer's part."""
+    named = parse(box, pattern)
+    # Layer i has element i of the pattern, which is repeated: a,a,b is a,a,b,a,a,b in six layers.
+    return tuple(
+        functools.partial(code, **{k: x for k, x in given.items() if k in _keywords(code)}, **own)
+        for _, code, own in (named[i % len(named)] for i in range(num_layers))
+    )
+
+
+def parse(box: str, pattern: str) -> list[tuple[str, Part, dict[str, Any]]]:
+    """Returns (name, code, its own fields) of each part of a pattern "local(window=16), a".
+
+    A field that is not given has its default. UserError if it is no list of a box's parts, each
+    with fields of its own.
+    """
+    try:
+        elements = ast.parse(f"[{pattern}]", mode="eval").body.elts
+        calls = [x if isinstance(x, ast.Call) else ast.Call(x, [], []) for x in elements]
+        named = [(x.func.id, {k.arg: ast.literal_eval(k.value) for k in x.keywords}) for x in calls]
+        is_right = bool(calls) and not any(x.args for x in calls)
+    except (SyntaxError, AttributeError, ValueError):
+        is_right = False
+    if not is_right or (len(named) > 1 and box not in PATTERNS):
+        one = "a name with its fields, 'NAME' or 'NAME(FIELD=VALUE)'"
+        several = f"{one}, or a pattern 'NAME,NAME(FIELD=VALUE)'"
+        raise UserError(
+            f"config.model.{box}={pattern!r} must be {several if box in PATTERNS else one}"
+        )
+    return [_with_fields(box, *x) for x in named]
+
+
+def _with_fields(box: str, name: str, given: dict[str, Any]) -> tuple[str, Part, dict[str, Any]]:
+    """Returns (name, code, all fields) of a part; UserError if it has not the fields `given`."""
+    check_value(f"model.{box}", name, tuple(registry.PARTS[box]))
+    code = registry.load(registry.PARTS[box][name])
+    own = {k: x for k, x in _keywords(code).items() if k not in GIVEN}
+    values = {k: x.default for k, x in own.items() if x.default is not x.empty} | given
+    is_of = lambda x, kind: type(x) is kind or (kind is float and type(x) is int)
+    if values.keys() != own.keys() or not all(is_of(values[k], own[k].annotation) for k in own):
+        form = ", ".join(
+            f"{k}={x.annotation.__name__.upper() if x.default is x.empty else repr(x.default)}"
+            for k, x in own.items()
+        )
+        raise UserError(
+            f"config.model.{box}: {name} is written {_written(name, form)}, found "
+            f"{name}({_arguments(given)})"
+        )
+    return name, code, values
+
+
+def names(box: str, pattern: str) -> list[str]:
+    """Returns the names of a pattern's parts: ['local', 'a'] of "local(window=16),a"."""
+    return [name for name, _, _ in parse(box, pattern)]
+
+
+def written_out(fields: Mapping[str, Any]) -> dict[str, str]:
+    """Returns {key: pattern with all fields} of the keys of config.model that name parts.
+
+    So a run keeps its values where a default is another one later.
+    """
+    boxes = {**{box: box for box in registry.PARTS}, "decoder_mixer": "mixer"}
+    return {
+        key: ",".join(_written(name, _arguments(own)) for name, _, own in parse(box, fields[key]))
+        for key, box in boxes.items()
+        if fields.get(key)
+    }
+
+
+def _keywords(code: Part) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(code).parameters
+
+
+def _arguments(fields: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in fields.items())
+
+
+def _written(name: str, arguments: str) -> str:
+    return f"{name}({arguments})" if arguments else name
