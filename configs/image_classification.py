@@ -70,7 +70,7 @@ def get_config() -> ConfigDict:
     config.model.final_norm = True
     config.model.feed_forward = "gelu"
     config.model.attention_bias = True
-    config.model.feed_forward_dropout_rate = 0.1
+    config.model.activation_dropout_rate = 0.1
 
     config.train.num_steps = 93_000  # 300 epochs
     config.optimizer.name = "adamw"
