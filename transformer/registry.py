@@ -43,7 +43,7 @@ MODELS = {
 PARTS = {
     "mixer": {
         "attention": "transformer.models.attention:SelfAttention",
-        "shared": "transformer.families.mixers.shared:Shared",
+        "shared": "transformer.families.parts.projections:Shared",
         "grouped_query": "transformer.families.mixers.grouped_query:GroupedQuery",
         "local": "transformer.families.mixers.local:Local",
         "convolution": "transformer.families.mixers.convolution:Convolution",

@@ -3,13 +3,11 @@
 What came after the paper, such as positions relative to each other, is in families/parts.
 """
 
-import math
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import boxes, dense
+from transformer.models import dense
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View
 
@@ -23,10 +21,8 @@ class Positions(nn.Module):
     """
 
     options: LayerOptions
-    causal: bool = False
-    max_positions: int = 0  # the model's
 
-    limit = math.inf  # how many positions a text may have
+    limit = float("inf")  # how many positions a text may have
     keys = 0  # how many keys the products with positions are worth, for multiply_adds
 
     def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
@@ -48,19 +44,6 @@ class Positions(nn.Module):
     def multiply_adds(self) -> int:
         """Returns the multiply-adds of `__call__` at one position."""
         return 0
-
-
-def of_input(options: LayerOptions, max_positions: int) -> Positions:
-    """Returns the positions of a model's input."""
-    return boxes.part(
-        "positions", options.positions, options=options, max_positions=max_positions
-    )()
-
-
-def limit(model: nn.Module) -> float:
-    """Returns how many positions a text of a model may have; infinity if there is no limit."""
-    given = {"options": model.options, "max_positions": model.max_positions}
-    return boxes.part("positions", model.options.positions, **given)(parent=None).limit
 
 
 def has(kind: type[Positions], *methods: str) -> bool:
@@ -96,23 +79,22 @@ class Concatenated(Encoding):
 class Learned(Encoding):
     """A learned vector for each of `max_positions` positions (paper, table 3, row E)."""
 
+    max_positions: int = 0  # the model's
     limit = property(lambda self: self.max_positions)
 
     @nn.compact
     def encode(self, positions_BT: Array) -> Array:
-        P, D = self.max_positions, self.options.d_model
-        table_PD = self.param("embedding", dense.normal(D**-0.5), (P, D))
+        D = self.options.d_model
+        table_PD = self.param("embedding", dense.normal(D**-0.5), (self.max_positions, D))
         # Padding may have positions beyond the learned ones.
-        return jnp.take(table_PD, jnp.minimum(positions_BT, P - 1), axis=0)
+        return jnp.take(table_PD, positions_BT, axis=0, mode="clip")
 
 
 def sinusoids(positions_BT: Array, d_model: int) -> Array:
     """Returns PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the same, [B, T, D]."""
-    # Wave i has the exponent i / (D/2), the paper's 2i / D: with D = 8 0, 1/4, 2/4 and 3/4.
-    half = d_model // 2
-    pairs = jnp.stack(waves(positions_BT, jnp.arange(half) / half), axis=-1)
-    # sin 0, cos 0, sin 1, cos 1, ...
-    return pairs.reshape(*positions_BT.shape, d_model)
+    # With D = 8 the exponents 2i / D are 0, 1/4, 2/4 and 3/4.
+    waves_BTE2 = jnp.stack(waves(positions_BT, jnp.arange(0, d_model, 2) / d_model), axis=-1)
+    return waves_BTE2.reshape(*positions_BT.shape, d_model)  # sin 0, cos 0, sin 1, cos 1, ...
 
 
 def waves(positions_BT: Array, exponents: Array) -> list[Array]:

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
-from transformer.models import boxes, cache, layer_options, positions
+from transformer.models import boxes, cache, layer_options
 from transformer.models.attention import MultiHeadAttention
 from transformer.models.boxes import Part
 from transformer.models.cache import Cache, KeysValues, Queries
 from transformer.models.layer_options import LayerOptions
 from transformer.models.layers import Layer
 from transformer.models.masks import View
+from transformer.models.positions import Positions, has
 
 Array = jax.Array
 
@@ -155,7 +156,7 @@ def check(model: nn.Module) -> None:
     options = model.options
     reads_relative = any(issubclass(mixer, MultiHeadAttention) for mixer in _mixers(model))
     [(_, kind, _)] = boxes.parse("positions", options.positions)
-    if positions.has(kind, "heads", "scores", "context") and not reads_relative:
+    if has(kind, "heads", "scores", "context") and not reads_relative:
         raise UserError(
             f"config.model.positions={options.positions!r} is read by attention only, and "
             f"config.model.mixer={options.mixer!r} has none"
@@ -165,6 +166,17 @@ def check(model: nn.Module) -> None:
 def take_packed_rows(model: nn.Module) -> bool:
     """Returns whether all mixers of a model keep the texts of a packed row apart."""
     return all(getattr(mixer, "takes_packed_rows", True) for mixer in _mixers(model))
+
+
+def input_positions(model: nn.Module, **parent: None) -> Positions:
+    """Returns the positions of a model's input; a method that is no `setup` gives parent=None."""
+    given = {"options": model.options, "max_positions": model.max_positions}
+    return boxes.part("positions", model.options.positions, **given)(**parent)
+
+
+def position_limit(model: nn.Module) -> float:
+    """Returns how many positions a text of a model may have; infinity if there is no limit."""
+    return input_positions(model, parent=None).limit
 
 
 def _mixers(model: nn.Module) -> list[type[nn.Module]]:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import cache as decoder_cache
-from transformer.models import dense, fields, positions, stack
+from transformer.models import dense, fields, stack
 from transformer.models.cache import Cache, KeysValues
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View, same_segment, self_view
@@ -57,8 +57,8 @@ class Transformer(nn.Module):
             zeros = nn.initializers.zeros
             self.bias_V = self.param("output_bias", zeros, (self.target_vocab_size,))
         # Two modules, because learned positions are two tables: one for each side.
-        encoding = functools.partial(positions.of_input, self.options, self.max_positions)
-        self.source_positions, self.target_positions = encoding(), encoding()
+        self.source_positions = stack.input_positions(self)
+        self.target_positions = stack.input_positions(self)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
@@ -155,7 +155,7 @@ class Transformer(nn.Module):
             mixer=self.decoder_mixer or self.options.mixer,
         )
 
-    position_limit = property(positions.limit)
+    position_limit = property(stack.position_limit)
     takes_packed_rows = property(stack.take_packed_rows)
 
     def flops(self, rows: int, length: int) -> int:

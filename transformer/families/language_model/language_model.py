@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import cache as decoder_cache
-from transformer.models import dense, positions, stack
+from transformer.models import dense, stack
 from transformer.models.cache import Cache
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import self_view
@@ -37,7 +37,7 @@ class LanguageModel(nn.Module):
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
         if not self.tied_embeddings:
             self.output_embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
-        self.add_positions = positions.of_input(self.options, self.max_positions)
+        self.add_positions = stack.input_positions(self)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
@@ -90,7 +90,7 @@ class LanguageModel(nn.Module):
 
     attention_weights = staticmethod(stack.stacked_weights)
 
-    position_limit = property(positions.limit)
+    position_limit = property(stack.position_limit)
     takes_packed_rows = property(stack.take_packed_rows)
 
     def flops(self, rows: int, length: int) -> int:

@@ -1,7 +1,8 @@
 """Parts of the boxes of figure 1 that the paper does not have; models/boxes.py says what a part is.
 
 Positions: `rotary.py`, `distances.py` (Shaw et al.), `biases.py` (ALiBi, T5) and
-`other_positions.py` (of the input; none). `scores.py` has other score functions, `networks.py`
-other feed-forward networks, `norms.py` and `residuals.py` other ways to keep activations in range.
-A part of your own is a file here, and a line in registry.PARTS.
+`other_positions.py` (of the input). `scores.py` has other score functions, `projections.py` a mixer
+with fewer projections than three, `networks.py` other feed-forward networks, `norms.py` and
+`residuals.py` other ways to keep activations in range. A part of your own is a file here, and a
+line in registry.PARTS.
 """

@@ -30,6 +30,7 @@ class T5(Positions):
     layers share the first one's table.
     """
 
+    causal: bool = False
     max_distance: int = 128  # all farther keys are in the last bucket
 
     def setup(self) -> None:

@@ -27,6 +27,7 @@ def halves(positions_BT: Array, d_model: int) -> Array:
 class Appended(Positions):
     """A linear map of [x; position] in the place of their sum; it is a sum again, W x + U p."""
 
+    max_positions: int = 0  # the model's
     encoding: str = "interleaved"  # of the input
 
     @nn.compact

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import boxes, dense, fields, positions, stack
+from transformer.models import boxes, dense, fields, stack
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import self_view
 
@@ -33,7 +33,7 @@ class TextEncoder(nn.Module):
         D = self.options.d_model
         normal = dense.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
-        self.add_positions = positions.of_input(self.options, self.max_positions)
+        self.add_positions = stack.input_positions(self)
         self.encoder = stack.Stack(self.options, causal=False, dtype=self.dtype)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
@@ -50,7 +50,7 @@ class TextEncoder(nn.Module):
         view = self_view(positions, segments, causal=False)
         return self.encoder(x_BSD, view, train=train)
 
-    position_limit = property(positions.limit)
+    position_limit = property(stack.position_limit)
     takes_packed_rows = property(stack.take_packed_rows)
 
     def encoder_flops(self, rows: int, length: int) -> int:
