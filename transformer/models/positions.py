@@ -23,7 +23,8 @@ class Positions(nn.Module):
     options: LayerOptions
 
     limit = float("inf")  # how many positions a text may have
-    keys = 0  # how many keys the products with positions are worth, for multiply_adds
+    multiply_adds = 0  # of `__call__` at one position
+    keys = 0  # how many keys the products with positions are worth, in attention's multiply_adds
 
     def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
         """Returns the embedded input with its positions."""
@@ -40,10 +41,6 @@ class Positions(nn.Module):
     def context(self, context_BTHC: Array, weights_BHTS: Array, view: View) -> Array:
         """Returns the sums of values with those of positions, by the same weights."""
         return context_BTHC
-
-    def multiply_adds(self) -> int:
-        """Returns the multiply-adds of `__call__` at one position."""
-        return 0
 
 
 def has(kind: type[Positions], *methods: str) -> bool:

@@ -138,8 +138,7 @@ def multiply_adds(
     """Returns the multiply-adds of one of `length` positions in all layers, and below the first."""
     dtype = jnp.dtype("float32")
     # Without a parent, which a model whose method calls this would be.
-    encoding = boxes.part("positions", options.positions, options=options)(parent=None)
-    total = encoding.multiply_adds()
+    total = boxes.part("positions", options.positions, options=options)(parent=None).multiply_adds
     if cross_attention:
         attention = MultiHeadAttention(options, causal=False, dtype=dtype, parent=None)
         total += options.num_layers * attention.multiply_adds(length)

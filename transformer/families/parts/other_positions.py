@@ -44,6 +44,6 @@ class Appended(Positions):
         # In float32, as the sum is.
         return dense.linear(jnp.float32)(x_BTD.shape[-1], name="map")(pair_BTF)
 
-    @nn.nowrap
+    @property
     def multiply_adds(self) -> int:
         return 2 * self.options.d_model**2
