@@ -179,22 +179,22 @@ MODES = {
         reads_input=True,
     ),
     "score": Mode(
-        "transformer.modes.score:score",
+        "transformer.families.scoring.score:score",
         "Scores each SOURCE<tab>TARGET by forced decoding.",
         arguments="--workdir=DIR < pairs.tsv",
         tasks=("translation",),
         reads_input=True,
     ),
     "align": Mode(
-        "transformer.modes.align:align",
+        "transformer.families.scoring.align:align",
         "Aligns the words of each SOURCE<tab>TARGET by attention weights.",
         arguments="--workdir=DIR < pairs.tsv",
-        keys="transformer.modes.align_keys:KEYS",
+        keys="transformer.families.scoring.align_keys:KEYS",
         tasks=("translation",),
         reads_input=True,
     ),
     "verify": Mode(
-        "transformer.modes.verify:verify",
+        "transformer.tools.verify.verify:verify",
         "Compares the files of all checkpoints with their checksums.",
     ),
     "classify": Mode(

@@ -13,7 +13,6 @@ from transformer.decoding import batch_sizes
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
 from transformer.errors import UserError
-from transformer.modes import align, score
 from transformer.tasks import attention_weights, saved_model, translation, vocabularies
 from transformer.tasks.task import check_positions, load_task
 from transformer.tools.api.loading import changed, like_input, several
@@ -64,8 +63,10 @@ class TranslationModel:
         answers = self._hypotheses(several(texts), {**decode, "num_hypotheses": count})
         return like_input(texts, answers)
 
-    def score(self, source: str, target: str, **decode: Any) -> score.Score:
-        """Returns log P(target | source), its length in pieces, and the score of a hypothesis."""
+    def score(self, source: str, target: str, **decode: Any) -> tuple[float, float, int]:
+        """Returns a record of `score`, that of a hypothesis, `log_prob` and `length` in pieces."""
+        from transformer.families.scoring import score
+
         options = ConfigDict(changed(self.config, "decode", decode))
         with layout.launching(self.run.params):
             pair = {"source": line(source), "target": line(target)}
@@ -86,6 +87,8 @@ class TranslationModel:
 
         `attention` are `layer` and `head`, from 1; 0, the default, is the mean over all.
         """
+        from transformer.families.scoring import align
+
         config = key_tables.set_mode_keys(ConfigDict({"task": "translation"}), "align")
         options = ConfigDict(changed(config, "attention", attention))
         cross_LHTS = self.attention(source, target)["cross"]

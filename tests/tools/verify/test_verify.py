@@ -9,7 +9,7 @@ from helpers import shared
 from helpers.checkpoints import flip_a_bit, save_three_steps
 
 from transformer.errors import UserError
-from transformer.modes import verify
+from transformer.tools.verify import verify
 
 
 @pytest.mark.parametrize("damage", [flip_a_bit, pathlib.Path.unlink])

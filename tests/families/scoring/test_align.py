@@ -9,7 +9,7 @@ from helpers import reversal
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
-from transformer.modes import align
+from transformer.families.scoring import align
 from transformer.tasks import attention_weights, translation
 from transformer.workdir import saved_config
 

@@ -13,7 +13,8 @@ from ml_collections import ConfigDict
 from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import Pieces
 from transformer.errors import UserError, check_value
-from transformer.modes import lines, score
+from transformer.families.scoring import score
+from transformer.modes import lines
 from transformer.runtime import progress
 from transformer.tasks import attention_weights, translation
 

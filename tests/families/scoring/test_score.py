@@ -11,8 +11,8 @@ from configs import wmt_base
 from transformer.data import tokenizer
 from transformer.decoding import beam_search
 from transformer.decoding.batch_decoder import BatchDecoder, Part
+from transformer.families.scoring import score
 from transformer.models.ensemble import Ensemble
-from transformer.modes import score
 from transformer.tasks import translation
 from transformer.workdir import saved_config
 

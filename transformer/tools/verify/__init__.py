@@ -1,0 +1,1 @@
+"""Whether the checkpoints of a run are as they were saved: `verify.py`."""
