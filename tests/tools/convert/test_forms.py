@@ -107,7 +107,7 @@ def test_a_parameter_that_a_form_does_not_know_is_refused(program, path):
 @pytest.mark.parametrize("tied", ["all", "target", "none"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu"])
 def test_a_config_s_fields_are_those_it_was_made_of(tied, activation):
-    changes = {"tied_embeddings": tied, "activation": activation, "num_decoder_layers": 1}
+    changes = {"tied_embeddings": tied, "feed_forward": activation, "num_decoder_layers": 1}
     model = tiny.model(
         **FORM, positions="halves", **changes, **{"attention_bias": True, "output_bias": True}
     )
@@ -120,5 +120,5 @@ def test_a_config_s_fields_are_those_it_was_made_of(tied, activation):
 def test_another_epsilon_is_said(caplog):
     marian_config.check(tiny.model(**FORM))
     assert not caplog.messages
-    marian_config.check(tiny.model(**{**FORM, "norm_epsilon": 1e-6}))
+    marian_config.check(tiny.model(**{**FORM, "norm": "layer"}))
     assert caplog.messages == ["export: LayerNorm's epsilon is 1e-05 there, 1e-06 here"]
