@@ -61,9 +61,10 @@ import numpy as np
 import optax
 
 from configs import _keys, _layers
+from transformer import registry
 from transformer.models import stack
-from transformer.models.attention import View
 from transformer.models.layer_options import LayerOptions
+from transformer.models.masks import View
 from transformer.models.positions import sinusoids
 from transformer.tools.quickstart import grammar
 
@@ -81,17 +82,18 @@ OPTIONS = {
     **{"dropout_rate": 0.0, "positions": "none"},
 }
 del OPTIONS["dtype"]
+registry.PARTS["residual"]["batch"] = f"{__name__}:BatchNormResidual"
 
 
 class BatchNormResidual(nn.Module):
     """`layers.Residual` with batch normalisation in the place of LayerNorm."""
 
-    norm: str
+    place: str  # of the norm, 'post' or 'pre'
 
     @nn.compact
     def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
         normalise = nn.BatchNorm(use_running_average=not train, momentum=MOMENTUM)
-        if self.norm == "pre":
+        if self.place == "pre":
             return x_BTD + sublayer(normalise(x_BTD))
         return normalise(x_BTD + sublayer(x_BTD))
 
@@ -101,22 +103,19 @@ class CharacterModel(nn.Module):
 
     vocab_size: int
     kind: str  # 'layer' or 'batch'
-    norm: str  # 'post' or 'pre'
+    place: str  # of the norm, 'post' or 'pre'
 
     @nn.compact
     def __call__(self, ids_BT: Array, *, train: bool) -> Array:
-        options = LayerOptions(**{**OPTIONS, "norm": self.norm})
-        sublayers = stack.sublayers(options, "float32", causal=True)
-        if self.kind == "batch":
-            residual = functools.partial(BatchNormResidual, norm=self.norm)
-            sublayers = sublayers._replace(residual=residual)
+        residual = f"batch(place={self.place!r})" if self.kind == "batch" else self.place
+        options = LayerOptions(**{**OPTIONS, "residual": residual})
         positions_BT = jnp.broadcast_to(jnp.arange(ids_BT.shape[1]), ids_BT.shape)
         mask_BTT = positions_BT[:, :, None] >= positions_BT[:, None, :]
         view = View(mask_BTT, positions_BT, positions_BT)
         x_BTD = nn.Embed(self.vocab_size, options.d_model)(ids_BT) * options.d_model**0.5
-        x_BTD += sinusoids(positions_BT, options.d_model, "interleaved")
-        encoder = stack.Stack(options=options, sublayers=sublayers)
-        return nn.Dense(self.vocab_size)(encoder(x_BTD, view, train=train))
+        x_BTD += sinusoids(positions_BT, options.d_model)
+        layers = stack.Stack(options, causal=True, dtype="float32")
+        return nn.Dense(self.vocab_size)(layers(x_BTD, view, train=train))
 
 
 class RecurrentModel(nn.Module):
@@ -168,7 +167,7 @@ def main() -> None:
     print("norm   place    train    test   by its batches   deviation", flush=True)
     curves = {}
     for kind, place in KINDS[arguments.model]:
-        model = CharacterModel(vocab_size=size, kind=kind, norm=place)
+        model = CharacterModel(vocab_size=size, kind=kind, place=place)
         if arguments.model == "recurrent":
             model = RecurrentModel(vocab_size=size, kind=kind, width=OPTIONS["d_model"])
         runs = [run(model, train, test, arguments, seed) for seed in range(arguments.seeds)]

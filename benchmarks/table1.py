@@ -119,16 +119,17 @@ def layer(kind: Kind, n: int, d: int) -> tuple[Callable[[], object], str, int]:
     import jax
     import jax.numpy as jnp
 
-    from transformer.models import attention, mixers
+    from transformer.models import boxes, masks
 
-    [make, *_] = mixers.constructors(options_of(kind, d), True, jnp.dtype("float32"))
+    given = {"options": options_of(kind, d), "causal": True, "dtype": jnp.dtype("float32")}
+    make = boxes.part("mixer", kind.mixer, **given)
     mixer, positions = make(parent=None), jnp.arange(n)[None]
     x = jax.random.normal(jax.random.key(0), (1, n, d))
 
-    def view() -> attention.View:
-        return attention.self_view(positions, jnp.ones_like(positions), causal=True)
+    def view() -> masks.View:
+        return masks.self_view(positions, jnp.ones_like(positions), causal=True)
 
-    short = attention.self_view(positions[:, :2], jnp.ones((1, 2), jnp.int32), causal=True)
+    short = masks.self_view(positions[:, :2], jnp.ones((1, 2), jnp.int32), causal=True)
     init = jax.jit(lambda key: mixer.init(key, x[:, :2], short, train=False)["params"])
     params = init(jax.random.key(0))
 

@@ -1,6 +1,7 @@
 """What a model calls, in which order, and what shapes come out: the diagrams are made of it."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -89,9 +90,11 @@ def sublayers(layer: Call) -> list[list[Call | None]]:
     """
     found = []
     for residual in layer.inside:
-        calls = [x for x in residual.inside if x.name != "dropout"]
+        own = f"{residual.name}."  # methods of it, such as that which calls its norm
+        inside = [x.inside if x.name.startswith(own) else [x] for x in residual.inside]
+        calls = [x for x in itertools.chain(*inside) if x.name != "dropout"]
         is_norm = [x.name.endswith("_norm") for x in calls]
-        if residual.module.options.residual:
+        if residual.module.options.residual != "none":
             calls.insert(is_norm.index(False) + 1, None)
         found.append(calls)
     return found

@@ -69,5 +69,5 @@ def feed_forward(it: Box, call: Call) -> str:
     (x, y, *_), F, D = it, find(call, "inner").output[-1], find(call, "outer").output[-1]
     drawn = small(x, y + FIRST, INNER, it.kind, f"inner {D} → {F:,}")
     drawn += small(x, y + SECOND, INNER, it.kind, f"outer {F:,} → {D}")
-    drawn += text(x + 9, y + FIRST + 26, call.module.options.activation, "note left")
+    drawn += text(x + 9, y + FIRST + 26, call.module.options.feed_forward, "note left")
     return drawn + arrows(((x, y), (x, y + FIRST)), ((x, y + FIRST + 20), (x, y + SECOND)))

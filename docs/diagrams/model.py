@@ -12,10 +12,9 @@ from docs.diagrams import drawing
 from docs.diagrams.calls import Call, every, find, layers, paper, shape
 from docs.diagrams.drawing import GAP, Box, arrows, chain, column, text
 from docs.diagrams.stacks import CENTRES, PANEL, WIDTH, heading, memory, term, tower
-from transformer.models import positions
 
 INPUTS = {"encoder": ("source", "source"), "decoder": ("target", "target, shifted right")}
-SINUSOIDS = positions.KINDS[: positions.KINDS.index("learned")]
+SINUSOIDS = ("interleaved", "concatenated", "halves")
 
 
 def draw() -> str:
@@ -25,7 +24,7 @@ def draw() -> str:
     drawn = drawing.box(table)
     for side, (name, words) in INPUTS.items():
         x, call, made = CENTRES[side], find(model, f"{name}_positions"), layers(find(model, side))
-        kind = call.module.kind
+        kind = call.module.options.positions
         lines = "+ positions", f"{kind} sinusoids" if kind in SINUSOIDS else kind
         [added] = column(x, table.top + GAP, WIDTH, [("plain", lines)])
         towers[side] = tower(side, added.top + GAP, made[0], row, f"{len(made)} layers")

@@ -11,8 +11,8 @@ from jax import random
 
 from docs.tour import picture, tiny
 from transformer.families.recurrent.cells import Cell
-from transformer.models.attention import self_view
-from transformer.models.mixers import SelfAttention
+from transformer.models.attention import SelfAttention
+from transformer.models.masks import self_view
 from transformer.models.positions import sinusoids
 from transformer.tools.pages import charts
 
@@ -41,7 +41,7 @@ class Attention(nn.Module):
         positions_BT = jnp.broadcast_to(jnp.arange(x_BTD.shape[1]), x_BTD.shape[:2])
         view = self_view(positions_BT, jnp.ones_like(positions_BT), causal=True)
         options = tiny.language_model(LETTERS, num_heads=1, d_model=D).options
-        x_BTD += sinusoids(positions_BT, D, "interleaved")
+        x_BTD += sinusoids(positions_BT, D)
         return SelfAttention(options, True, jnp.float32)(x_BTD, view, train=False)
 
 

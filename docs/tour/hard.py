@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from docs.tour import picture, tiny
-from transformer.models.attention import attend
+from transformer.models.attention import ScaledDot, attend
 from transformer.models.positions import sinusoids
-from transformer.models.scores import Score
 
 LETTERS, LENGTH, D, STEPS, EVERY = 10, 8, 32, 240, 12
 
@@ -48,12 +47,12 @@ class Backwards(nn.Module):
     @nn.compact
     def __call__(self, ids_BT: jax.Array, *, train: bool) -> jax.Array:
         positions_BT = jnp.broadcast_to(jnp.arange(LENGTH), ids_BT.shape)
-        places_BTD = sinusoids(positions_BT, D, "interleaved")
+        places_BTD = sinusoids(positions_BT, D)
         values_BSC = nn.Embed(LETTERS, D)(ids_BT)
         q_BTHK = nn.Dense(D)(places_BTD)[:, :, None]
         k_BHKS = nn.Dense(D)(values_BSC + places_BTD)[:, None].swapaxes(2, 3)
         choose = functools.partial(self.choose, key=self.make_rng("params"))
-        mask_BTS, scores_BHTS = jnp.ones((1, 1, LENGTH), bool), Score("scaled_dot")(q_BTHK, k_BHKS)
+        mask_BTS, scores_BHTS = jnp.ones((1, 1, LENGTH), bool), ScaledDot()(q_BTHK, k_BHKS)
         context_BTHC, weights_BHTS = attend(scores_BHTS, mask_BTS, values_BSC[:, None], choose)
         self.sow("intermediates", "attention", (weights_BHTS[:, 0], choose(weights_BHTS)[:, 0]))
         return nn.Dense(LETTERS)(context_BTHC[:, :, 0])

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from docs.tour import picture, tiny
-from transformer.models.attention import MultiHeadAttention, attend
-from transformer.models.scores import Score
+from transformer.models import boxes
+from transformer.models.attention import ScaledDot, SelfAttention, attend
 
 WORDS = ("나는", "사과를", "좋아해")
 # Of each word: what it asks for and what it is found by, (subject, object); and what it says.
@@ -16,15 +16,19 @@ KEYS = [[1, 0], [0, 1], [0, 0]]
 VALUES = [[2, 0], [0, 4], [1, 1]]
 FACTORS = (1, 4, 16)
 OURS = 2 / 3  # where the query of 좋아해 is, on the way from one that asks for 나는 to 사과를
-# {as printed: of config.model.shared_projections}
-PROJECTIONS = {"q = k = x": "identity", "q = k = W x": "qk", "q = W_Q x, k = W_K x": ""}
+# {as printed: config.model.mixer}
+PROJECTIONS = {
+    "q = k = x": "shared(projections='identity')",
+    "q = k = W x": "shared(projections='qk')",
+    "q = W_Q x, k = W_K x": "attention",
+}
 SENTENCES, LENGTH, VOCABULARY = 100, 10, 1000
 
 
 def lookup(q_TK: jax.Array, factor: float) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Returns attention's scores, times the factor, its weights and its sums of VALUES."""
     k_KS, v_SC = jnp.array(KEYS, jnp.float32).T, jnp.array(VALUES, jnp.float32)
-    scores_BHTS = factor * Score("scaled_dot").apply({}, q_TK[None, :, None], k_KS[None, None])
+    scores_BHTS = factor * ScaledDot().apply({}, q_TK[None, :, None], k_KS[None, None])
     every_BTS = jnp.ones((1, 1, len(WORDS)), bool)
     sums_BTHC, weights_BHTS = attend(scores_BHTS, every_BTS, v_SC[None, None], dropout=lambda x: x)
     return scores_BHTS[0, 0], weights_BHTS[0, 0], sums_BTHC[0, :, 0]
@@ -44,20 +48,21 @@ def embedded() -> float:
     return float(jnp.abs(product_TD - embedding.apply(params, ids_T)).max())
 
 
-def self_scores(attention: MultiHeadAttention, x_BTD: jax.Array) -> jax.Array:
+def self_scores(attention: SelfAttention, x_BTD: jax.Array) -> jax.Array:
     """Returns how each word of a sentence scores each other, before the softmax."""
     keys_BHKS, _ = attention.project(x_BTD)
     return attention.score_function(attention.project_queries(x_BTD, None), keys_BHKS)
 
 
-def projected(kind: str) -> tuple[float, float, float]:
+def projected(mixer: str) -> tuple[float, float, float]:
     """Returns what random vectors of equal length look at, with projections before any training.
 
     The share of words that score themselves highest, the mean weight on themselves, and the mean
     of |score(a, b) - score(b, a)|.
     """
-    options = tiny.transformer(VOCABULARY, num_heads=1, shared_projections=kind).options
-    attention = MultiHeadAttention(options, causal=False, dtype=jnp.float32)
+    options = tiny.transformer(VOCABULARY, num_heads=1).options
+    given = {"options": options, "causal": False, "dtype": jnp.float32}
+    attention = boxes.part("mixer", mixer, **given)()
     x_BTD = jax.random.normal(jax.random.key(0), (SENTENCES, LENGTH, options.d_model))
     x_BTD *= options.d_model**0.5 / jnp.linalg.norm(x_BTD, axis=-1, keepdims=True)
     params = attention.init(jax.random.key(1), x_BTD, method=self_scores)
@@ -87,8 +92,8 @@ def show() -> picture.Chart:
         curve = zip(shares.tolist(), numbers_S.tolist(), strict=True)
         found += [{**times, "query": share, "found": number} for share, number in curve]
     print(f"\none-hot rows times the matrix, and nn.Embed: apart by {embedded()}")
-    for name, kind in PROJECTIONS.items():
-        highest, weight, asymmetry = projected(kind)
+    for name, mixer in PROJECTIONS.items():
+        highest, weight, asymmetry = projected(mixer)
         itself = f"highest score for itself {highest:4.0%}, weight {weight:.2f}"
         print(f"{name:22}{itself}; |score(a, b) - score(b, a)| {asymmetry:.2f}")
     size = {"width": 220, "height": 200, "title": f"Weights of {WORDS[-1]}"}

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from docs.tour import picture, tiny
-from transformer.models import attention, stack
+from transformer.models import masks, stack
 from transformer.tools.pages import charts
 
 WORDS = ("the", "cat", "that", "I", "saw", "sat", "down")
@@ -23,7 +23,7 @@ DEPTHS, SEEDS, LONG = (1, 2, 3), 8, 1000
 def stack_of(mixer: str, num_layers: int) -> stack.Stack:
     """Returns a decoder's layers without positions: what knows the order is the mixer alone."""
     options = tiny.language_model(30, mixer=mixer, num_layers=num_layers, positions="none").options
-    return stack.Stack(options, stack.sublayers(options, "float32", causal=True))
+    return stack.Stack(options, causal=True, dtype="float32")
 
 
 @functools.partial(jax.jit, static_argnames="mixer")
@@ -31,7 +31,7 @@ def influence(seed: jax.Array, *, mixer: str) -> jax.Array:
     """Returns |d output_t / d input_s|, [N, T, S], of N depths before any training."""
     stacks = [stack_of(mixer, num_layers) for num_layers in DEPTHS]
     T, D = len(WORDS), stacks[0].options.d_model
-    view = attention.self_view(jnp.arange(T)[None], jnp.ones((1, T), jnp.int32), causal=True)
+    view = masks.self_view(jnp.arange(T)[None], jnp.ones((1, T), jnp.int32), causal=True)
     keys = jax.random.split(jax.random.key(seed))
     x_SD = jax.random.normal(keys[0], (T, D))
     # The params of the deepest, the last: the others have those of its first layers.

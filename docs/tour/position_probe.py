@@ -9,15 +9,15 @@ import numpy as np
 
 from docs.tour import order, picture, tiny
 from transformer.models.layers import Layer
-from transformer.models.positions import PositionEncoding
+from transformer.models.positions import Positions
 from transformer.tasks.task import init_params
 
 NOUNS = [1, 4]  # their positions in "the dog sees the cat"
 LAYERS, STEPS = 3, 300
 KINDS = {
-    "pre-norm": {"norm": "pre", "final_norm": True},
+    "pre-norm": {"residual": "pre", "final_norm": True},
     "post-norm (the paper)": {},
-    "no residuals": {"residual": False},
+    "no residuals": {"residual": "none"},
 }
 TRAINED = ("pre-norm", "post-norm (the paper)")
 BEFORE, AFTER = "before training", "after training"
@@ -27,7 +27,7 @@ BEFORE, AFTER = "before training", "after training"
 def vectors(params: tiny.Tree, inputs: dict, *, model: nn.Module) -> list[jax.Array]:
     """Returns the encoder's vectors of the nouns [N, 2, D], below the layers and after each."""
     source = {name: x for name, x in inputs.items() if name.startswith("source")}
-    kept = lambda module, _: isinstance(module, PositionEncoding | Layer)
+    kept = lambda module, _: isinstance(module, Positions | Layer)
     options = {"train": False, "method": "encode", "capture_intermediates": kept}
     _, state = model.apply({"params": params}, **source, **options)
     below, layers = (state["intermediates"][name] for name in ("source_positions", "encoder"))

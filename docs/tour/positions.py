@@ -35,7 +35,7 @@ def show() -> picture.Chart:
 
 def chart() -> picture.Chart:
     """Returns the sinusoids, and the products between them."""
-    waves_PD = np.asarray(sinusoids(jnp.arange(WIDTH)[None], 32, "interleaved")[0])
+    waves_PD = np.asarray(sinusoids(jnp.arange(WIDTH)[None], 32)[0])
     near_PP = waves_PD @ waves_PD.T / 16
     color = {"field": "value", "type": "quantitative", "title": None}
     colours = [picture.ORANGE, "white", picture.BLUE]

@@ -15,11 +15,11 @@ from transformer.tasks.task import init_params
 
 LAYERS, LENGTH, VOCABULARY = 12, 12, 30
 KINDS = {
-    "post-norm (the paper)": {"norm": "post", "final_norm": False},
-    "pre-norm": {"norm": "pre", "final_norm": True},
-    "no residuals": {"norm": "post", "final_norm": False, "residual": False},
-    "no residuals, no norm": {"norm": "post", "norm_kind": "none", "residual": False},
-    "no norm": {"norm": "post", "final_norm": False, "norm_kind": "none"},
+    "post-norm (the paper)": {"residual": "post", "final_norm": False},
+    "pre-norm": {"residual": "pre", "final_norm": True},
+    "no residuals": {"residual": "none", "final_norm": False},
+    "no residuals, no norm": {"residual": "none", "norm": "none"},
+    "no norm": {"residual": "post", "final_norm": False, "norm": "none"},
 }
 
 

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from docs.tour import picture
-from transformer.models.attention import Score, attend
+from transformer.models import boxes
+from transformer.models.attention import attend
 
 WIDTHS = (4, 16, 64, 256, 1024)
 QUERIES, KEYS = 1000, 32
@@ -20,7 +21,7 @@ def measure(kind: str, width: int) -> tuple[float, float, float]:
     random = np.random.default_rng(width)
     q_BTHK = random.standard_normal((1, QUERIES, 1, width), np.float32)
     k_BHKS = random.standard_normal((1, 1, width, KEYS), np.float32)
-    scores_BHTS = Score(kind).apply({}, jnp.array(q_BTHK), jnp.array(k_BHKS))
+    scores_BHTS = boxes.part("score", kind)().apply({}, jnp.array(q_BTHK), jnp.array(k_BHKS))
 
     def weights(scores_BHTS: jax.Array) -> jax.Array:
         mask_BTS, values_BHSC = jnp.ones((1, 1, KEYS), bool), jnp.ones((1, 1, KEYS, 1))

@@ -20,7 +20,7 @@ WAVES = {"sine, i = 0": 0, "cosine, i = 0": 1, "sine, i = 4": 8, "cosine, i = 4"
 
 def encodings(positions_P: np.ndarray, width: int) -> np.ndarray:
     """Returns the paper's encodings PE_PD."""
-    return np.asarray(sinusoids(jnp.asarray(positions_P)[None], width, "interleaved")[0])
+    return np.asarray(sinusoids(jnp.asarray(positions_P)[None], width)[0])
 
 
 def cosines(x_ND: np.ndarray, y_MD: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ def compare() -> None:
     pieces = tiny.vocabulary(order.sentence_pairs(), size=408)
     batch = tiny.batch_of(pieces, [pair[::-1] for pair in order.sentence_pairs()])
     build = functools.partial(tiny.transformer, len(pieces), d_model=TRAINED)
-    models = {"added": build(), "concatenated": build(concatenated_positions=True)}
+    models = {"added": build(), "concatenated": build(positions="appended")}
     untrained = jax.jit(functools.partial(init_params, models["added"], batch))(jax.random.key(0))
     print(f"{'untrained':41}{turned(untrained, batch['inputs']['source'])}")
     for name, model in models.items():
