@@ -1,12 +1,13 @@
 """Models: what turns a batch's inputs into logits, and predicts one token after the other.
 
 Read `transformer.py` first: the paper's model, its encoder, its decoder, one step of decoding. It
-is made of `stack.py` and `layers.py` (section 3.1), `attention.py` with `scores.py` (3.2) and
-`positions.py` (3.5). `mixers.py` says what can be in the place of self-attention. `dense.py` has
-linear maps and dropout, `cache.py` the KV cache, which beams share, and `kernels.py` what has
-faster forms in families/kernels. `layer_options.py` has the hyper-parameters of the layers;
-`fields.py` builds a model from its name and the keys of config.model, and checks these;
-`ensemble.py` makes one model of several. The models of other tasks are in families/.
+is made of `stack.py` and `layers.py` (section 3.1), `attention.py` (3.2) and `positions.py` (3.5).
+`boxes.py` says what can be in each box of figure 1, and makes it of its name. `masks.py` says which
+positions see which, `dense.py` has linear maps and dropout, `cache.py` the KV cache, which beams
+share, and `kernels.py` what has faster forms in families/kernels. `layer_options.py` has the
+hyper-parameters of the layers; `fields.py` builds a model from its name and the keys of
+config.model, and checks these; `ensemble.py` makes one model of several. Other parts, and the
+models of other tasks, are in families/.
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
 name in registry.MODELS, `config.model` has its fields. A classifier's `__call__(..., *, train)`
