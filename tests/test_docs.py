@@ -3,13 +3,17 @@ README.md in Korean."""
 
 import json
 import re
+import sys
 import textwrap
+import types
 from pathlib import Path
 
+import numpy as np
 import pytest
-from helpers import pages
+from helpers import pages, tiny
 
 from benchmarks import table1
+from transformer import registry
 
 DOCS = sorted(f"docs/{path.name}" for path in pages.ROOT.glob("docs/*.md"))
 NAMES = ("README.md", "README.ko.md", "CONTRIBUTING.md", *DOCS)
@@ -116,6 +120,23 @@ def test_keys_and_commands_that_do_not_parse_are_wrong(tmp_path, monkeypatch):
 def test_the_tables_of_table_1_are_those_of_its_results():
     kinds = json.loads(table1.RESULTS.read_text())["kinds"]
     assert table1.filled(PAGES["docs/table1.md"], kinds) == PAGES["docs/table1.md"]
+
+
+def test_parts_of_one_s_own(monkeypatch):
+    """Those of docs/forking.md: a model of all of them runs."""
+    page, changes = PAGES["docs/forking.md"], {}
+    for path, code in re.findall(r"^    # (transformer/.*)\.py\n((?:    .*\n|\n)+)", page, re.M):
+        module = types.ModuleType(path.replace("/", "."))
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        file, _, _ = textwrap.dedent(code).partition('\n"')  # without its line of the registry
+        exec(file, vars(module))
+    for box, name, code in re.findall(r'"(\w+)": {\.\.\., "(\w+)": "([\w.:]+)"},$', page, re.M):
+        if box != "mixer":  # which the page has no code of
+            monkeypatch.setitem(registry.PARTS[box], name, code)
+            changes[box] = name
+    assert changes.keys() == {"positions", "score", "feed_forward", "residual"}
+    model, inputs = tiny.model(**changes), tiny.unpacked(tiny.pairs())["inputs"]
+    assert np.isfinite(tiny.logits(model, tiny.parameters(model, inputs), inputs)).all()
 
 
 def test_a_beam_search_over_a_step_of_one_s_own(capsys):

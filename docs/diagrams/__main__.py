@@ -1,4 +1,4 @@
-"""Draws the diagrams of structure that docs/tour.md shows.
+"""Draws the diagrams of structure that docs/tour.md and docs/boxes.md show.
 
 python -m docs.diagrams
 """
@@ -7,7 +7,7 @@ import argparse
 import importlib
 from pathlib import Path
 
-DIAGRAMS = ("model", "layer", "multi_head", "seq2seq")
+DIAGRAMS = ("boxes", "model", "layer", "multi_head", "seq2seq")
 PICTURES = Path(__file__).parents[1] / "pictures"
 
 

@@ -21,7 +21,11 @@ from transformer.workdir import config_files, key_tables
 ROOT = Path(__file__).resolve().parents[2]
 # What docs/forking.md tells the reader to write.
 TO_WRITE = {"configs/three_layers.py", "configs/mixer.py", "configs/toy.py", "models/mixer.py"}
-TO_WRITE |= {"tasks/toy.py", "loss.z_loss", "transformer/capped", "configs/mine.py"}
+TO_WRITE |= {"tasks/toy.py", "loss.z_loss", "transformer/bias", "configs/mine.py"}
+TO_WRITE |= {
+    f"transformer/families/parts/{name}.py"
+    for name in ("distance_bias", "capped", "sparse", "layer_scale")
+}
 PLACEHOLDER = re.compile(r"\b(?:test_)?[A-Z]{4,}\.|\.\.\.")  # TASK.py, test_FILE.py, ...
 
 NAME = r"(?<![\w/.])[\w/.-]*\w\.(?:py|md|css|js)\b"
