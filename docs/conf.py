@@ -61,6 +61,7 @@ NAVIGATION = {
     "Large runs": ("docs/running", "docs/reliability", "docs/scaling", "docs/performance"),
     "Results": ("docs/results", "docs/table1"),
     "The code": (
+        "docs/boxes",
         "docs/forking",
         "docs/fidelity",
         "docs/internals",

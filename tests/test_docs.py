@@ -14,6 +14,7 @@ from helpers import pages, tiny
 
 from benchmarks import table1
 from transformer import registry
+from transformer.models import boxes
 
 DOCS = sorted(f"docs/{path.name}" for path in pages.ROOT.glob("docs/*.md"))
 NAMES = ("README.md", "README.ko.md", "CONTRIBUTING.md", *DOCS)
@@ -120,6 +121,16 @@ def test_keys_and_commands_that_do_not_parse_are_wrong(tmp_path, monkeypatch):
 def test_the_tables_of_table_1_are_those_of_its_results():
     kinds = json.loads(table1.RESULTS.read_text())["kinds"]
     assert table1.filled(PAGES["docs/table1.md"], kinds) == PAGES["docs/table1.md"]
+
+
+def test_the_parts_of_each_box_are_those_of_the_registry():
+    """With fields that they have, and the file where they are."""
+    for box, parts in registry.PARTS.items():
+        section = PAGES["docs/boxes.md"].partition(f"## `{box}`\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| `(.*?)`.*\| `(.*?)` \|$", section, re.M)
+        found = {boxes.names(box, part)[0]: file for part, file in rows}
+        path = lambda code: code.partition(":")[0].replace(".", "/").removeprefix("transformer/")
+        assert found == {name: f"{path(code)}.py" for name, code in parts.items()}
 
 
 def test_parts_of_one_s_own(monkeypatch):

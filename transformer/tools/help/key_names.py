@@ -21,6 +21,8 @@ ALSO_CALLED = {
     "model.num_heads": "heads n_heads n_head nhead num_attention_heads",
     "model.num_layers": "layers n_layers n_layer depth num_hidden_layers",
     "model.dropout_rate": "dropout dropout_prob",
+    "model.feed_forward": "activation activation_function hidden_act",
+    "model.residual": "norm_first normalize_before pre_norm",
     "vocabulary.size": "vocab_size vocab",
     "decode.max_length": "max_len max_seq_len seq_len sequence_length block_size",
     "decode.beam_width": "beam beams num_beams beam_size",
