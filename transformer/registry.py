@@ -60,6 +60,7 @@ PARTS = {
         "general": "transformer.families.parts.scores:General",
         "additive": "transformer.families.parts.scores:Additive",
         "cosine": "transformer.families.parts.scores:Cosine",
+        "normalised": "transformer.families.parts.scores:Normalised",
     },
     "positions": {
         "interleaved": "transformer.models.positions:Interleaved",
@@ -80,6 +81,7 @@ PARTS = {
         "silu": "transformer.families.parts.networks:Silu",
         "sigmoid": "transformer.families.parts.networks:Sigmoid",
         "gated": "transformer.families.parts.networks:Gated",
+        "experts": "transformer.families.parts.experts:Experts",
         "none": "transformer.families.parts.networks:none",
     },
     "norm": {
@@ -90,6 +92,7 @@ PARTS = {
     "residual": {
         "post": "transformer.models.layers:PostNorm",
         "pre": "transformer.models.layers:PreNorm",
+        "rezero": "transformer.families.parts.residuals:ReZero",
         "none": "transformer.families.parts.residuals:Plain",
     },
 }

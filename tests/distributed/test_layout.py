@@ -116,9 +116,12 @@ def test_every_mesh_trains_as_one_device(one_device_dropout, mesh):
 
 
 @pytest.mark.slow
-def test_distances_train_as_one_device():
-    """Shaw's tables of distances are gathered from, and summed into, on each device."""
-    changes = {**DIVISIBLE, "positions": "shaw(max_distance=3)"}
+@pytest.mark.parametrize(
+    "part", [{"positions": "shaw(max_distance=3)"}, {"feed_forward": "experts(count=4)"}], ids=str
+)
+def test_a_part_with_rules_of_its_own_trains_as_on_one_device(part):
+    """Shaw's tables are gathered from, and summed into, on each device; experts are sharded."""
+    changes = {**DIVISIBLE, **part}
     found = run(layout_of("jit", 8, (2, 2, 2)), **changes)
     assert_same_run(found, run(layout_of("jit", 1), **changes))
 

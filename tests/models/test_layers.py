@@ -32,13 +32,13 @@ def residual_layer(**changes):
 def test_feed_forward_is_equation_2(activation):
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
     module = feed_forward_layer(feed_forward=activation)
-    variables = randomised(module.init(jax.random.key(0), x, train=False))
+    variables = randomised(module.init(jax.random.key(0), x, None, train=False))
     inner, outer = variables["params"]["inner"], variables["params"]["outer"]
     h = np.asarray(x, np.float64) @ inner["kernel"] + inner["bias"]
     phi = np.vectorize(lambda z: (1 + math.erf(z / math.sqrt(2))) / 2)
     h = np.maximum(h, 0) if activation == "relu" else h * phi(h)
     expected = h @ outer["kernel"] + outer["bias"]
-    np.testing.assert_allclose(module.apply(variables, x, train=False), expected, atol=2e-5)
+    np.testing.assert_allclose(module.apply(variables, x, None, train=False), expected, atol=2e-5)
 
 
 def test_gelu_and_its_gradient_are_exact():
@@ -61,13 +61,13 @@ def test_a_gate_multiplies_the_activations():
     """Shazeer 2020, equation 6, with biases: GLU by its sigmoid."""
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
     module = feed_forward_layer(feed_forward="gated(activation='sigmoid')")
-    variables = randomised(module.init(jax.random.key(0), x, train=False))
+    variables = randomised(module.init(jax.random.key(0), x, None, train=False))
     inner, gate, outer = (
         lambda x, p=variables["params"][name]: np.float64(x) @ p["kernel"] + p["bias"]
         for name in ("inner", "gate", "outer")
     )
     expected = outer(1 / (1 + np.exp(-inner(x))) * gate(x))
-    np.testing.assert_allclose(module.apply(variables, x, train=False), expected, atol=2e-5)
+    np.testing.assert_allclose(module.apply(variables, x, None, train=False), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("kind", ["layer", "rms", "none"])
@@ -102,7 +102,7 @@ def test_residual_puts_the_norm_where_it_says(residual, kind):
 
 def test_feed_forward_begins_glorot_uniform():
     module = feed_forward_layer()
-    params = module.init(jax.random.key(2), jnp.zeros((1, 1, D)), train=False)["params"]
+    params = module.init(jax.random.key(2), jnp.zeros((1, 1, D)), None, train=False)["params"]
     assert_glorot_uniform(np.asarray(params["inner"]["kernel"]), D, F)
     assert_glorot_uniform(np.asarray(params["outer"]["kernel"]), F, D)
 
@@ -122,8 +122,8 @@ def test_feed_forward_dropout_is_inside():
     """All of d_ff dropped leaves the outer bias."""
     module = feed_forward_layer(activation_dropout_rate=1.0)
     x = jnp.ones((1, 2, D))
-    variables = randomised(module.init(jax.random.key(0), x, train=False))
-    got = module.apply(variables, x, train=True, rngs={"dropout": jax.random.key(0)})
+    variables = randomised(module.init(jax.random.key(0), x, None, train=False))
+    got = module.apply(variables, x, None, train=True, rngs={"dropout": jax.random.key(0)})
     bias = variables["params"]["outer"]["bias"]
     np.testing.assert_allclose(got, jnp.broadcast_to(bias, got.shape), atol=1e-6)
-    assert np.abs(module.apply(variables, x, train=False) - bias).max() > 1e-2
+    assert np.abs(module.apply(variables, x, None, train=False) - bias).max() > 1e-2

@@ -43,6 +43,8 @@ RULES = (
     (r"(query|key|value)/kernel", ("fsdp", "tensor", None)),  # DHK
     (r"(query|key|value)/bias", ("tensor", None)),  # HK
     (r"output/kernel", ("tensor", None, "fsdp")),  # HCD
+    (r"experts/(inner|outer)/kernel", ("tensor", "fsdp", None)),  # EDF, EFD
+    (r"experts/(inner|outer)/bias", ("tensor", None)),  # EF, ED
     (r"(inner|gate)/kernel", ("fsdp", "tensor")),  # DF
     (r"(inner|gate)/bias", ("tensor",)),  # F
     (r"outer/kernel", ("tensor", "fsdp")),  # FD

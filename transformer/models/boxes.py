@@ -23,8 +23,8 @@ positions (subclass of positions.Positions, whose methods change nothing):
     heads(x_BTHK, positions_BT) -> x_BTHK                  of self-attention's queries and keys
     scores(scores_BHTS, q_BTHK, score, view) -> scores_BHTS
     context(context_BTHC, weights_BHTS, view) -> context_BTHC
-feed_forward; None in its place is no such sub-layer:
-    __call__(x_BTD, *, train) -> y_BTD
+feed_forward, maps each position by itself; None in its place is no such sub-layer:
+    __call__(x_BTD, view, *, train) -> y_BTD               view.segments_BT tells padding
     multiply_adds() -> int                                 of one position
 norm:
     __call__(x_BTD) -> y_BTD

@@ -25,7 +25,7 @@ class FeedForward(nn.Module):
     activate = staticmethod(nn.relu)
 
     @nn.compact
-    def __call__(self, x_BTD: Array, *, train: bool) -> Array:
+    def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         dropout = dense.Dropout(rate=self.options.activation_dropout_rate)
         h_BTF = dropout(self.hidden(x_BTD), deterministic=not train)
         return dense.linear(self.dtype)(x_BTD.shape[-1], name="outer")(h_BTF)
@@ -133,6 +133,6 @@ class Layer(nn.Module):
         if self.cross_attention is not None:
             x_BTD = self.cross_attention_residual(x_BTD, cross_attention, train=train)
         if self.feed_forward is not None:
-            feed_forward = functools.partial(self.feed_forward, train=train)
+            feed_forward = functools.partial(self.feed_forward, view=view, train=train)
             x_BTD = self.feed_forward_residual(x_BTD, feed_forward, train=train)
         return x_BTD, state

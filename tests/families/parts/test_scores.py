@@ -27,6 +27,12 @@ def formula(kind, params, q_K, k_K, head):
         return q_K @ params["w"][head] @ k_K
     if kind == "additive":
         return params["v"][head] @ np.tanh(q_K + k_K)
+    if kind == "normalised":
+        q_K, k_K = (
+            (x - x.mean()) / np.sqrt(x.var() + 1e-6) * params[name]["scale"]
+            for name, x in (("query", q_K), ("key", k_K))
+        )
+        return q_K @ k_K / np.sqrt(len(q_K))
     cosine = q_K @ k_K / np.linalg.norm(q_K) / np.linalg.norm(k_K)
     return params["g"][head, 0] * cosine
 

@@ -2,7 +2,7 @@
 
 Positions: `rotary.py`, `distances.py` (Shaw et al.), `biases.py` (ALiBi, T5) and
 `other_positions.py` (of the input). `scores.py` has other score functions, `projections.py` a mixer
-with fewer projections than three, `networks.py` other feed-forward networks, `norms.py` and
-`residuals.py` other ways to keep activations in range. A part of your own is a file here, and a
-line in registry.PARTS.
+with fewer projections than three, `networks.py` other feed-forward networks, `experts.py` a mixture
+of them; `norms.py` and `residuals.py` have other ways to keep activations in range. A part of your
+own is a file here, and a line in registry.PARTS.
 """

@@ -16,3 +16,15 @@ class Plain(Residual):
     @nn.compact
     def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
         return self.normalise(self.drop(sublayer(x_BTD), train=train))
+
+
+class ReZero(Residual):
+    """x + alpha * Dropout(Sublayer(x)), without a norm (Bachlechner et al. 2020, equation 2).
+
+    alpha is a number of each sub-layer that begins at 0: a layer is the identity at first.
+    """
+
+    @nn.compact
+    def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
+        alpha = self.param("alpha", nn.initializers.zeros, ()).astype(x_BTD.dtype)
+        return x_BTD + alpha * self.drop(sublayer(x_BTD), train=train)

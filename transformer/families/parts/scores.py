@@ -65,6 +65,21 @@ class Cosine(ScaledDot):
         return dot(g_H1 * _unit(q_BTHK, axis=-1), _unit(k_BHKS, axis=-2))
 
 
+class Normalised(ScaledDot):
+    """LN(q) . LN(k) / sqrt(K) (Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion
+    Parameters", section 2): LayerNorm over the components of a head, with scales that heads share.
+    """
+
+    linear = turns = False
+
+    @nn.compact
+    def __call__(self, q_BTHK: Array, k_BHKS: Array) -> Array:
+        normalise = lambda x, axis, name: nn.LayerNorm(
+            reduction_axes=axis, feature_axes=axis, use_bias=False, dtype=x.dtype, name=name
+        )(x)
+        return super().__call__(normalise(q_BTHK, -1, "query"), normalise(k_BHKS, -2, "key"))
+
+
 def _unit(x: Array, axis: int) -> Array:
     """Returns vectors of length 1; the zero vector stays, with a finite gradient."""
     return x * jax.lax.rsqrt(jnp.maximum((x * x).sum(axis=axis, keepdims=True), 1e-12))
