@@ -29,11 +29,12 @@ test-slow: $(TOOLS)  # long matrices: of kills, meshes, several processes, damag
 test-all: $(TOOLS)
 	$(PYTEST)
 
-# A model, a mixer or a task of the registry is held to its contract, a line for each fault:
-# make check MODEL=transformer, make check MIXER=attention, make check TASK=translation.
-CHECKED = $(if $(MODEL),test_models.py,$(if $(MIXER),test_mixers.py test_models.py,$(if $(TASK),test_tasks.py)))
+# A model, a part or a task of the registry is held to its contract, a line for each fault:
+# make check MODEL=transformer, make check PART=positions/shaw, make check TASK=translation.
+OF_PARTS = $(if $(filter mixer/%,$(PART)),test_mixers.py) test_parts.py test_models.py
+CHECKED = $(if $(MODEL),test_models.py,$(if $(PART),$(OF_PARTS),$(if $(TASK),test_tasks.py)))
 check: $(TOOLS)
-	CHECK_MODEL=$(MODEL) CHECK_MIXER=$(MIXER) CHECK_TASK=$(TASK) CI=1 JAX_TRACEBACK_FILTERING=tracebackhide \
+	CHECK_MODEL=$(MODEL) CHECK_PART=$(PART) CHECK_TASK=$(TASK) CI=1 JAX_TRACEBACK_FILTERING=tracebackhide \
 		$(VENV)/bin/python -m pytest --assert=plain --tb=no -rf \
 		$(addprefix tests/conformance/,$(CHECKED))
 

@@ -1,24 +1,22 @@
 """Each mixer of the registry is held to what transformer/models/boxes.py says of a mixer.
 
-Here it is alone, over more positions than a window or a chunk has; test_models.py checks a small
-Transformer with it: padding, neighbours, causality, decoding.
+Here it is alone, over more positions than a window or a chunk has; test_parts.py and test_models.py
+check small models with it.
 """
 
-import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conformance import tables, tiny_models
+from conformance import tables
 from conformance.mixing import LONG, D, begin, check_steps, distance, mix, row, step
-from conformance.tiny_models import MIXERS
+from conformance.tiny_models import PARTS
 from helpers import tiny
 from helpers.layers import products
 from jax.sharding import NamedSharding, PartitionSpec
 
-from transformer.errors import UserError
 from transformer.models import boxes
 
 TEXTS = (33, 25)  # lengths of the texts of a row; padding is behind them
@@ -26,18 +24,18 @@ TEXTS = (33, 25)  # lengths of the texts of a row; padding is behind them
 
 def cases(*needed):
     """Makes a test one of each mixer, or of each that says no to none of `needed`."""
-    names = [x for x in tables.cases("MIXER", MIXERS) if all(can(x, what) for what in needed)]
+    names = [x for x in tables.parts("mixer") if all(can(x, what) for what in needed)]
     return pytest.mark.parametrize("name", names)
 
 
 def can(name, what):
-    [(_, kind, _)] = boxes.parse("mixer", MIXERS[name])
+    [(_, kind, _)] = boxes.parse("mixer", PARTS[name])
     return getattr(kind, what, True)
 
 
 @functools.cache
 def mixer_of(name, causal=True, dtype="float32"):
-    [(_, kind, fields)] = boxes.parse("mixer", MIXERS[name])
+    [(_, kind, fields)] = boxes.parse("mixer", PARTS[name])
     options = tiny.model(num_layers=1).options
     return kind(options=options, causal=causal, dtype=jnp.dtype(dtype), **fields)
 
@@ -49,10 +47,6 @@ def params_of(name, causal=True):
     first, random = tiny.jit(init)(jax.random.key(0))["params"], np.random.default_rng(0)
     # With noise on the first values, because biases begin as zeros.
     return jax.tree.map(lambda p: np.float32(p + 0.2 * random.standard_normal(p.shape)), first)
-
-
-def test_every_mixer_has_a_tiny_one():
-    tables.check_names("MIXER", MIXERS, "a line NAME: PATTERN", "MIXERS of tiny_models.py")
 
 
 @cases("takes_packed_rows")
@@ -140,15 +134,6 @@ def test_rows_on_eight_devices_are_those_on_one(name):
 
 
 @cases()
-def test_a_number_that_cannot_be_is_named_by_its_key(name):
-    mixer = mixer_of(name)
-    numbers = [x.name for x in dataclasses.fields(mixer) if type(getattr(mixer, x.name)) is int]
-    for field in numbers:
-        with pytest.raises(UserError, match=rf"^config\.model\.mixer\.{field} must be at least 1"):
-            mixer.clone(**{field: 0}).init(jax.random.key(0), *row(TEXTS), train=False)
-
-
-@cases()
 def test_multiply_adds_are_those_of_its_products(name):
     """Within a fifth: a program also multiplies what its masks leave out."""
     for causal in (True, False) if can(name, "both_ways") else (True,):
@@ -160,7 +145,3 @@ def test_multiply_adds_are_those_of_its_products(name):
             f"{name}: multiply_adds({LONG}) with causal={causal} is {mixer.multiply_adds(LONG)}, "
             f"products are {counted:.0f}"
         )
-
-
-def test_a_mixer_is_in_a_model_of_its_own_name():
-    assert all(f"transformer/{name}" in tiny_models.TINY for name in MIXERS)

@@ -1,7 +1,8 @@
 """A tiny one of each model of the registry, and its inputs.
 
 A model of your own needs a line in TINY: what its rows hold, and all of its fields. NAME/VARIANT is
-the same model with other fields. A mixer of your own needs a line in MIXERS: its pattern.
+the same model with other fields. A part of your own needs a line in PARTS if it has fields without
+defaults.
 """
 
 import dataclasses
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import flax.linen as nn
 import numpy as np
+from conformance import tables
 from helpers import tiny
 
 from configs import multi30k_rnn
@@ -120,28 +122,11 @@ def recurrent_attention(variant):
 
 BAHDANAU = {"attention_place": "before", "input_feeding": False}
 LANGUAGE_MODEL = functools.partial(ENCODER, tied_embeddings=True)
-SHAW = {"positions": "shaw(max_distance=2)"}
-GLU, SHARED = "gated(activation='sigmoid')", "shared(projections='qk')"
 
 TINY = {
     "transformer": (PAIRS, fields()),
     "transformer/pre": (PAIRS, fields(**tiny.PRE, attention_bias=True)),
     "transformer/learned": (PAIRS, fields(positions="learned", tied_embeddings="none")),
-    "transformer/concatenated": (PAIRS, fields(positions="concatenated", key_size=0)),
-    "transformer/rotary": (PAIRS, fields(positions="rotary")),
-    "transformer/shaw": (PAIRS, fields(**SHAW)),
-    "transformer/alibi": (
-        PAIRS,
-        fields(positions="alibi", feed_forward=GLU),
-    ),
-    "transformer/t5": (PAIRS, fields(positions="t5(max_distance=40)")),
-    "transformer/general": (PAIRS, fields(score="general")),
-    "transformer/cosine": (PAIRS, fields(score="cosine")),
-    "transformer/shared": (
-        PAIRS,
-        fields(mixer=SHARED, positions="rotary", feed_forward="none"),
-    ),
-    "transformer/map": (PAIRS, fields(positions="appended(encoding='concatenated')")),
     "recurrent": (PAIRS, recurrent("gru", "additive")),
     "recurrent/no attention": (PAIRS, recurrent("gru", "none")),
     "recurrent/concat": (PAIRS, recurrent("gru", "concat")),
@@ -158,8 +143,6 @@ TINY = {
     "lstm_language_model/lstm": (STREAM, {**LSTMN, "attention_size": 0}),
     "language_model": (STREAM, LANGUAGE_MODEL(**tiny.PRE, positions="learned")),
     "language_model/sinusoids": (STREAM, LANGUAGE_MODEL(attention_bias=True)),
-    "language_model/rotary": (STREAM, LANGUAGE_MODEL(positions="rotary", norm="rms")),
-    "language_model/shaw": (STREAM, LANGUAGE_MODEL(**SHAW)),
     "language_model/pattern": (STREAM, LANGUAGE_MODEL(mixer="average,attention")),
     "masked_language_model": (MASKED, ENCODER(mask_share=0.15)),
     "masked_language_model/learned": (MASKED, ENCODER(mask_share=0.15, positions="learned")),
@@ -176,36 +159,38 @@ TINY = {
     "vision_transformer/network": (IMAGE, {**VISION, **NETWORK}),
 }
 
-MIXERS = {
-    "attention": "attention",
-    "shared": "shared(projections='qk')",
-    "grouped_query": "grouped_query(num_key_heads=1)",
-    "local": "local(window=5)",
-    "convolution": "convolution(width=3)",
-    "light_convolution": "light_convolution(width=5)",
-    "dynamic_convolution": "dynamic_convolution(width=4)",
-    "average": "average",
-    "lstm": "lstm(forget_bias=1.0)",
-    "gated_linear": "gated_linear(chunk=16)",
-    "state_space": "state_space(state_size=3,expand=2,width=4)",
+# How a part is written: by its name, or with other fields than its defaults.
+PARTS = {part: part.partition("/")[2] for part in tables.PARTS} | {
+    "mixer/shared": "shared(projections='qk')",
+    "mixer/grouped_query": "grouped_query(num_key_heads=1)",
+    "mixer/local": "local(window=5)",
+    "mixer/convolution": "convolution(width=3)",
+    "mixer/light_convolution": "light_convolution(width=5)",
+    "mixer/dynamic_convolution": "dynamic_convolution(width=4)",
+    "mixer/lstm": "lstm(forget_bias=1.0)",
+    "mixer/gated_linear": "gated_linear(chunk=16)",
+    "mixer/state_space": "state_space(state_size=3,expand=2,width=4)",
+    "positions/shaw": "shaw(max_distance=2)",
+    "positions/t5": "t5(max_distance=40)",
+    "feed_forward/gated": "gated(activation='sigmoid')",
+    "feed_forward/experts": "experts(count=3)",
 }
 
 
-def with_mixer(name, **changes):
-    """Returns the fields of a Transformer whose layers have this mixer of MIXERS.
+def with_part(part):
+    """Returns {key: value} of a model of one layer with a part.
 
-    The encoder's do, if the mixer reads both ways.
+    The encoder has it, too, but for a mixer that reads one way.
     """
-    causal_only = not getattr(registry.load(registry.PARTS["mixer"][name]), "both_ways", True)
-    stack = "decoder_mixer" if causal_only else "mixer"
-    return fields(**{stack: MIXERS[name], **changes})
+    key, _, _ = part.partition("/")
+    both_ways = getattr(registry.load(tables.PARTS[part]), "both_ways", True)
+    return {key if both_ways else "decoder_mixer": PARTS[part], "num_layers": 1}
 
 
-TINY |= {
-    f"transformer/{name}": (PAIRS, with_mixer(name))
-    for name in MIXERS
-    if name in registry.PARTS["mixer"]
-}
+for part in tables.PARTS:
+    TINY[f"transformer/{part}"] = PAIRS, fields(**with_part(part))
+    box = part.partition("/")[0]
+    TINY[f"language_model/{part}"] = STREAM, LANGUAGE_MODEL(**{box: PARTS[part]}, num_layers=1)
 
 
 class Case(NamedTuple):

@@ -1,0 +1,113 @@
+"""Each part of the registry is held to what transformer/models/boxes.py says.
+
+Here it is in a small Transformer. test_mixers.py checks a mixer alone, and test_models.py models
+with each part: padding, neighbours, causality, decoding.
+"""
+
+import jax
+import numpy as np
+import pytest
+from conformance import tables, tiny_models
+from conformance.tiny_models import LENGTH, PARTS
+from flax.traverse_util import flatten_dict, unflatten_dict
+from helpers import tiny
+
+from transformer.errors import UserError
+from transformer.models import boxes
+
+# In inference they multiply more than in training, in which multiply_adds counts.
+LESS_IN_TRAINING = ["feed_forward/experts"]
+
+
+def cases(*boxes):
+    """Makes a test one of each part of some boxes, or of all."""
+    parts = [part for part in tables.parts() if not boxes or part.partition("/")[0] in boxes]
+    return pytest.mark.parametrize("part", parts)
+
+
+def case_of(part):
+    """Returns the tiny Transformer with a part, inputs, and which logits are of words."""
+    case = tiny_models.case(f"transformer/{part}")
+    return case, *case.kind.batch([[0, 1], [2], []], LENGTH)
+
+
+def test_every_part_can_be_written():
+    for part in tables.names("PART"):
+        assert part in tables.PARTS, f"PART={part} must be one of {', '.join(tables.PARTS)}"
+        try:
+            boxes.parse(part.partition("/")[0], PARTS[part])
+        except UserError as error:
+            file = "PARTS of tests/conformance/tiny_models.py"
+            raise AssertionError(
+                f"{error}: add to {file} a line of {part} with its fields"
+            ) from error
+
+
+@pytest.mark.slow
+@cases()
+def test_a_part_matters(part):
+    """The paper's part has other logits with the same values of the params that both have."""
+    case, inputs, is_word = case_of(part)
+    logits = case.logits(inputs)
+    assert logits.dtype == np.float32, f"{part}: logits are {logits.dtype}"
+    assert np.isfinite(logits).all(), f"{part}: logits are non-finite"
+    box, _, name = part.partition("/")
+    if boxes.names(box, tiny.ARGUMENTS[box]) == [name]:
+        return
+    # LayerNorm has the scale of RMSNorm, and the scale 1 in the place of no norm.
+    plain, params, shared = tiny.model(num_layers=1), flatten_dict(case.params), {}
+    for path, leaf in flatten_dict(tiny.shapes(plain, inputs)).items():
+        neutral = np.full(leaf.shape, path[-1] == "scale", np.float32)
+        shared[path] = params.get(path, params.get((*path[:-2], "rms_norm", path[-1]), neutral))
+    expected = tiny.logits(plain, unflatten_dict(shared), inputs)
+    assert np.abs(logits - expected)[is_word].max() > 1e-3, (
+        f"{part}: logits are those of {box}/{tiny.ARGUMENTS[box]}"
+    )
+
+
+@pytest.mark.slow
+@cases()
+def test_gradients_are_finite_and_of_all_params(part):
+    case, inputs, is_word = case_of(part)
+
+    @tiny.jit
+    @jax.grad
+    def gradient(params):
+        logits = case.model.apply({"params": params}, **inputs, train=False)
+        return ((logits**2) * is_word[..., None]).sum()
+
+    gradients = flatten_dict(gradient(case.params), sep="/")
+    for path, values in gradients.items():
+        assert np.isfinite(values).all(), f"{part}: the gradient of {path} is non-finite"
+        assert np.abs(values).max() > 1e-7, f"{part}: {path} has no gradient"
+
+
+@pytest.mark.slow
+@cases()
+def test_bfloat16_is_close_to_float32(part):
+    case, inputs, is_word = case_of(part)
+    high = case.logits(inputs)[is_word]
+    low = tiny_models.case(case.name, dtype="bfloat16").logits(inputs)[is_word]
+    share = np.sqrt(((low - high) ** 2).mean()) / high.std()
+    assert share < 0.03, f"{part}: logits in bfloat16 are {share:.1%} off"
+
+
+@cases()
+def test_a_number_that_cannot_be_is_named_by_its_key(part):
+    box, _, name = part.partition("/")
+    [(_, _, fields)] = boxes.parse(box, PARTS[part])
+    for field in (key for key, value in fields.items() if type(value) is int):
+        wrong = ", ".join(f"{k}={0 if k == field else value!r}" for k, value in fields.items())
+        changes = {key: f"{name}({wrong})" for key in tiny_models.with_part(part)} | {
+            "num_layers": 1
+        }
+        with pytest.raises(UserError, match=rf"^config\.model\.{box}\.{field} must be "):
+            tiny_models.case(f"transformer/{part}", **changes)
+
+
+@cases("score", "positions", "feed_forward")
+def test_multiply_adds_are_those_of_its_products(part):
+    case, inputs, _ = case_of(part)
+    counted, products = case.model.flops(3, LENGTH), 3 * tiny.forward_flops(case.model, inputs)
+    is_right = counted < products if part in LESS_IN_TRAINING else counted == products
+    assert is_right, f"{part}: flops are {counted:,}, those of a program's products {products:,}"
