@@ -70,6 +70,17 @@ def test_texts_of_a_row_are_apart(name, causal):
         start += length
 
 
+@cases()
+def test_a_row_without_segments_is_one_text(name):
+    """As in a step, or of images."""
+    causal = not can(name, "both_ways")
+    mixer, params, (x, view) = mixer_of(name, causal), params_of(name, causal), row([LONG], causal)
+    y = mix(mixer, params, x, view._replace(segments_BT=None))
+    assert distance(y, mix(mixer, params, x, view)) < 1e-5, (
+        f"{name}: y of a row with one text changes without its segments (segments_BT is None)"
+    )
+
+
 @pytest.mark.parametrize("counts", [[1] * 12, [40, 1, 1, 20, 1]], ids=["single", "several"])
 @cases()
 def test_steps_are_all_positions_at_once(name, counts):

@@ -10,10 +10,8 @@ import pytest
 from conformance import decoding, tiny_models
 from flax.traverse_util import flatten_dict, unflatten_dict
 from helpers import tiny
-from helpers.cases import slow_but
 from helpers.tiny import logits
 
-from transformer import registry
 from transformer.models import cache as models_cache
 from transformer.models import fields, layer_options
 from transformer.models.layers import Layer
@@ -82,17 +80,6 @@ def test_key_and_value_size_default_to_a_heads_share():
     assert apart["output"]["kernel"].shape == (2, 5, 16)
 
 
-OWN = {"gated": "gated(activation='silu')"}  # parts that have no default of all their fields
-CHOSEN = [
-    {box: OWN.get(name, name)}
-    for box, parts in registry.PARTS.items()
-    for name in parts
-    if box != "mixer" and name != tiny.ARGUMENTS[box]
-]
-CHOSEN += [
-    {"mixer": f"shared(projections={kind!r})", "key_size": 8, "value_size": 8}
-    for kind in ("qk", "qkv", "identity")
-]
 # Each True or False of LayerOptions the other way round, but for what changes no value.
 FLAGS = {
     x.name: x.type for x in dataclasses.fields(layer_options.LayerOptions) if x.name != "remat"
@@ -103,10 +90,14 @@ OPTIONS = [
     {"tied_embeddings": "target", "source_vocab_size": 11},
     {"tied_embeddings": "none", "source_vocab_size": 11, "target_vocab_size": 17},
     {"num_heads": 3, "d_model": 16},
+    *(
+        {"mixer": f"shared(projections={kind!r})", "key_size": 8, "value_size": 8}
+        for kind in ("qkv", "identity")
+    ),
 ]
 
 
-@pytest.mark.parametrize("changes", [*slow_but(CHOSEN), *OPTIONS], ids=str)
+@pytest.mark.parametrize("changes", OPTIONS, ids=str)
 def test_every_option_builds_runs_and_matters(changes):
     batch = tiny.unpacked(tiny.pairs())
     inputs = batch["inputs"]
@@ -118,14 +109,10 @@ def test_every_option_builds_runs_and_matters(changes):
     assert got.dtype == np.float32
     assert np.isfinite(got).all()
 
-    # With the values of all params that the plain model has, too: the others must matter. Its
-    # LayerNorm in the place of RMSNorm has that scale, in the place of none the scale 1.
-    plain, params, shared = tiny.model(num_layers=1), flatten_dict(parameters), {}
+    # With the values of all params that the plain model has, too: the others must matter.
+    plain, params = tiny.model(num_layers=1), flatten_dict(parameters)
     shapes = flatten_dict(tiny.shapes(plain, inputs))
-    for path, leaf in shapes.items():
-        neutral = np.full(leaf.shape, path[-1] == "scale", np.float32)
-        in_rms_norm = (*path[:-2], "rms_norm", path[-1])
-        shared[path] = params.get(path, params.get(in_rms_norm, neutral))
+    shared = {path: params.get(path, np.zeros(leaf.shape)) for path, leaf in shapes.items()}
     if all(shared[path].shape == leaf.shape for path, leaf in shapes.items()):
         difference = np.abs(got - logits(plain, unflatten_dict(shared), inputs))
         assert difference[batch["weights"] > 0].max() > 1e-3
@@ -137,9 +124,7 @@ def test_every_option_builds_runs_and_matters(changes):
         ({"num_heads": 3, "key_size": 0}, "d_model=16 must be a multiple of "),
         ({"num_heads": 3, "value_size": 0}, "num_heads=3"),
         ({"source_vocab_size": 11}, "tied_embeddings='all'"),
-        ({"positions": "shaw(max_distance=0)"}, "positions.max_distance must be at least 1"),
         ({"positions": "rotary", "key_size": 5}, "positions='rotary' .* be even, found 5"),
-        ({"positions": "t5(max_distance=32)"}, "positions.max_distance must be above 32, found 32"),
         ({"positions": "rotary", "mixer": "average"}, "positions='rotary' is read by attention"),
         (
             {"positions": "appended(encoding='rotary')"},
@@ -212,11 +197,6 @@ def test_parameters_and_flops_of_the_paper(arguments, expected, gigaflops):
     "changes",
     [
         *({}, {"num_layers": 3}, {"key_size": 3, "value_size": 7}, {"tied_embeddings": "none"}),
-        *({"score": "general"}, {"score": "additive"}, {"score": "cosine"}),
-        *({"positions": "shaw(max_distance=2)"}, {"positions": "alibi"}),
-        *({"feed_forward": OWN["gated"]}, {"feed_forward": "none"}, {"positions": "appended"}),
-        {"mixer": "shared(projections='qk')"},
-        {"mixer": "shared(projections='identity')", "key_size": 0, "value_size": 0},
     ],
     ids=str,
 )

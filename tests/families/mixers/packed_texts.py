@@ -13,8 +13,8 @@ D = tiny.ARGUMENTS["d_model"]
 LENGTHS = [(7, 1, 9, 17), (20, 13), (0, 5, 29)]  # of the texts of each row
 
 
-def mixer(pattern, causal=True):
-    options = tiny.model(num_layers=1, mixer=pattern).options
+def mixer(pattern, causal=True, **changes):
+    options = tiny.model(num_layers=1, mixer=pattern, **changes).options
     [(make, _)] = stack.sublayers(options, causal, "float32")
     return make()
 
@@ -31,13 +31,14 @@ def rows(lengths=LENGTHS, room=36):
 def params_of(mixer, noise=0.3):
     """Returns first values with noise, because some biases are zeros at first."""
     inputs, random = (np.zeros((1, 1, D)), np.ones((1, 1), np.int32)), np.random.default_rng(0)
-    init = lambda key: mixer.init(key, *_call(*inputs), train=False)["params"]
+    init = lambda key: mixer.init(key, *_call(mixer, *inputs), train=False)["params"]
     add = lambda p: np.float32(p + noise * random.standard_normal(p.shape))
     return jax.tree.map(add, tiny.jit(init)(jax.random.key(0)))
 
 
-def apply(mixer, params, x, segments):
-    return mixer.apply({"params": params}, *_call(x, segments), train=False)
+def apply(mixer, params, x, segments, **options):
+    options = {"train": False, **options}
+    return mixer.apply({"params": params}, *_call(mixer, x, segments), **options)
 
 
 mix = functools.partial(tiny.jit, static_argnums=0)(apply)
@@ -65,9 +66,10 @@ def memory(mixer, length):
     return compiled.memory_analysis().temp_size_in_bytes
 
 
-def _call(x, segments):
-    """The view has no mask and no positions, of which a recurrence has no use."""
-    return jnp.asarray(x, jnp.float32), masks.View(None, None, None, segments)
+def _call(mixer, x, segments):
+    places = jnp.broadcast_to(jnp.arange(x.shape[1]), x.shape[:2])
+    view = masks.self_view(places, jnp.asarray(segments), causal=mixer.causal)
+    return jnp.asarray(x, jnp.float32), view
 
 
 def one_by_one(naive, params, x, segments):
@@ -92,16 +94,21 @@ def assert_is_the_loop(mixer, naive):
     assert np.isfinite(y).all()
 
 
-def assert_a_row_without_segments_is_one_text(mixer):
-    (x, segments), params = rows(), params_of(mixer)
-    expected = mix(mixer, params, x, np.ones_like(segments))
-    np.testing.assert_array_equal(mix(mixer, params, x, None), expected)
-
-
 def assert_close(actual, expected, share=1e-5):
     """Compares arrays of two trees, up to a share of each array's largest value."""
     for x, y in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=share * np.abs(y).max())
+
+
+def taps(x, width, causal):
+    """What each position of a text [T, D] reads, [T, width, D]: zeros beyond the ends."""
+    before = width - 1 if causal else width // 2
+    padded = np.pad(x, ((before, width - 1 - before), (0, 0)))
+    return np.stack([padded[j : j + len(x)] for j in range(width)], axis=1)
+
+
+def linear(params, x):
+    return x @ params["kernel"] + params["bias"]
 
 
 def sigmoid(x):

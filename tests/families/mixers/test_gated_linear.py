@@ -51,10 +51,6 @@ def test_it_is_the_recurrence_of_the_paper(causal):
     packed_texts.assert_is_the_loop(mixer(causal=causal), naive)
 
 
-def test_a_row_without_segments_is_one_text():
-    packed_texts.assert_a_row_without_segments_is_one_text(mixer(causal=False))
-
-
 @pytest.mark.parametrize("chunk", [1, 5, 32])
 def test_the_chunk_changes_nothing(chunk):
     params, inputs = params_of(mixer()), rows()

@@ -1,103 +1,82 @@
-"""Lightweight and dynamic convolutions, against a loop over positions, channels and taps."""
+"""Lightweight and dynamic convolutions, against sums over their taps."""
 
-import dataclasses
+import functools
 import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from families.mixers.short_texts import (
-    OPTIONS,
-    D,
-    H,
-    assert_is_the_loop,
-    mix,
-    params_of,
-    rows,
-    taps,
-)
+from families.mixers import packed_texts
+from families.mixers.packed_texts import D, linear, params_of, rows, sigmoid, taps
+from helpers import tiny
 
 from transformer.errors import UserError
-from transformer.families.mixers.light_convolution import (
-    DynamicConvolution,
-    LightConvolution,
-    sum_taps,
-)
+from transformer.families.mixers.light_convolution import sum_taps
 
-KINDS = pytest.mark.parametrize("kind", [LightConvolution, DynamicConvolution])
+H = tiny.ARGUMENTS["num_heads"]
+KINDS = pytest.mark.parametrize("kind", ["light", "dynamic"])
 
 
 def mixer_of(kind, width, causal=True, **changes):
-    options = dataclasses.replace(OPTIONS, **{"attention_dropout_rate": 0.0, **changes})
-    return kind(options=options, causal=causal, dtype=jnp.dtype("float32"), width=width)
+    return packed_texts.mixer(f"{kind}_convolution(width={width})", causal, **changes)
 
 
-def linear(params, x):
-    kernel, bias = (np.asarray(params[name], np.float64) for name in ("kernel", "bias"))
-    return x.astype(np.float64) @ kernel + bias
-
-
-def gated(params, x):
+def gated(p, x):
     """What is convolved."""
-    both = linear(params["inner"], x)
-    return both[..., :D] / (1 + np.exp(-both[..., D:]))
+    a, b = np.split(linear(p["inner"], x), 2, axis=1)
+    return a * sigmoid(b)
 
 
-def weights_at(params, vector):
-    """The weights [J, H] at a position whose gated input is `vector`."""
-    scores = params["weights"]
+def weights_of(p, h):
+    """The weights [T, J, H] of the taps, where the gated input is `h`."""
+    scores = p["weights"]
     if isinstance(scores, dict):
-        scores = (vector @ np.asarray(scores["kernel"], np.float64)).reshape(-1, H)
-    scores = np.exp(np.asarray(scores, np.float64))
-    return scores / scores.sum(axis=0)
+        scores = (h @ scores["kernel"]).reshape(len(h), -1, H)
+    scores = np.exp(scores)
+    return np.broadcast_to(
+        scores / scores.sum(axis=-2, keepdims=True), (len(h), *scores.shape[-2:])
+    )
 
 
-def naive(params, x, offsets):
-    """The paper's sums in float64, channel by channel."""
-    h = gated(params, x)
-    y = np.zeros(x.shape)
-    for b, t, read in taps(offsets):
-        weights = weights_at(params, h[b, t])
-        for c, (j, s) in itertools.product(range(D), read):
-            y[b, t, c] += weights[j, c * H // D] * h[b, s, c]
-    return linear(params["outer"], y)
+def naive(p, x, causal, width):
+    """The paper's sums: the channels of a head share its weights."""
+    h = gated(p, x)
+    by_head = taps(h, width, causal).reshape(len(x), width, H, -1)
+    summed = np.einsum("TJH,TJHC->THC", weights_of(p, h), by_head)
+    return linear(p["outer"], summed.reshape(x.shape))
 
 
+# Of 25 taps most texts are shorter.
 @pytest.mark.parametrize(
-    ("width", "causal", "offsets"),
-    [
-        (1, True, [0]),
-        (3, True, [-2, -1, 0]),
-        (3, False, [-1, 0, 1]),
-        (4, False, [-2, -1, 0, 1]),
-        (25, False, range(-12, 13)),  # wider than the row
-    ],
+    ("width", "causal"), [(1, True), (3, True), (3, False), (4, False), (25, False)]
 )
 @KINDS
-def test_it_is_the_loop_of_the_paper(kind, width, causal, offsets):
-    assert_is_the_loop(mixer_of(kind, width, causal), naive, offsets, atol=1e-5)
+def test_it_is_the_sums_of_the_paper(kind, width, causal):
+    mixer = mixer_of(kind, width, causal)
+    packed_texts.assert_is_the_loop(mixer, functools.partial(naive, width=width))
 
 
 @KINDS
 def test_normalised_weights_are_dropped_in_training(kind):
     """Half of them; the others are doubled. Of shared weights, the same ones at all positions."""
-    J, (x, view) = 3, rows()
+    J, (x, segments) = 3, rows([(9,)], 9)
     mixer = mixer_of(kind, J, attention_dropout_rate=0.5)
     params = params_of(mixer)
     params["outer"] = {"kernel": np.eye(D, dtype=np.float32), "bias": np.zeros(D, np.float32)}
     rngs = {"dropout": jax.random.key(3)}
-    y = mixer.apply({"params": params}, x, view, train=True, rngs=rngs)[1].reshape(-1, H, D // H)
-    h = gated(params, x)[1]
+    y = packed_texts.apply(mixer, params, x, segments, train=True, rngs=rngs)[0].reshape(9, H, -1)
+    h = gated(params, x[0])
+    weights_TJH, by_head = weights_of(params, h), taps(h, J, True).reshape(9, J, H, -1)
     subsets, drawn = np.array([*itertools.product([0, 2], repeat=J)]), set()
-    for t, head in itertools.product(range(J - 1, len(h)), range(H)):
-        weights = weights_at(params, h[t])[:, head]
-        taps = h[t - J + 1 : t + 1].reshape(J, H, -1)[:, head]
-        errors = np.abs(y[t, head] - (subsets * weights) @ taps).max(axis=1)
+    for t, head in itertools.product(range(J - 1, 9), range(H)):
+        sums = (subsets * weights_TJH[t, :, head]) @ by_head[t, :, head]
+        errors = np.abs(y[t, head] - sums).max(axis=1)
         assert errors.min() < 1e-5, f"y at {t} is the sum of no set of taps"
         drawn.add((head, int(errors.argmin())))
-    assert (len(drawn) == H) == (kind is LightConvolution)
-    assert np.array_equal(mix(mixer, params, x, view), mix(mixer_of(kind, J), params, x, view))
+    assert (len(drawn) == H) == (kind == "light")
+    plain = packed_texts.mix(mixer_of(kind, J), params, x, segments)
+    assert np.array_equal(packed_texts.mix(mixer, params, x, segments), plain)
 
 
 @pytest.mark.parametrize("J", [1, 2, 5, 12])
@@ -126,6 +105,6 @@ def test_taps_in_bfloat16_are_summed_in_float32():
 
 
 @KINDS
-def test_wrong_sizes_are_the_users_mistake(kind):
+def test_heads_divide_the_channels(kind):
     with pytest.raises(UserError, match=r"d_model=16 must be a multiple of .*num_heads=3"):
-        mixer_of(kind, 3, num_heads=3).init(jax.random.key(0), *rows(), train=False)
+        params_of(mixer_of(kind, 3, num_heads=3))

@@ -4,23 +4,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from families.mixers import packed_texts
+from families.mixers.packed_texts import sigmoid
 from helpers import tiny
 
 from transformer.errors import UserError
 from transformer.families.mixers import recurrence
-from transformer.models import masks
 
-D, T = 6, 7
-
-
-def lstm(causal):
-    options = tiny.model(d_model=D).options
-    return recurrence.Lstm(options=options, causal=causal, dtype=jnp.float32, forget_bias=0.5)
+T = 7
 
 
 def read(x_TD, kernel, bias, recurrent):
     """One direction of one text: h of each position."""
-    sigmoid = lambda z: 1 / (1 + np.exp(-z))
     c = h = np.zeros(len(recurrent))
     outputs = []
     for x in x_TD:
@@ -31,28 +26,21 @@ def read(x_TD, kernel, bias, recurrent):
     return np.array(outputs)
 
 
+def naive(p, x, causal):
+    """The columns of an encoder are those of the forward direction, then of the backward one."""
+    kernel, bias = p["input"]["kernel"], p["input"]["bias"]
+    if causal:
+        return read(x, kernel, bias, p["forward_recurrent"])
+    half = 4 * len(p["forward_recurrent"])
+    forward = read(x, kernel[:, :half], bias[:half], p["forward_recurrent"])
+    backward = read(x[::-1], kernel[:, half:], bias[half:], p["backward_recurrent"])[::-1]
+    return np.concatenate([forward, backward], axis=1)
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_an_lstm_is_its_equations(causal):
-    random, mixer = np.random.default_rng(0), lstm(causal)
-    x = random.standard_normal((1, T, D))
-    view = masks.self_view(jnp.arange(T)[None], jnp.ones((1, T), int), causal=causal)
-    params = tiny.jit(lambda key: mixer.init(key, jnp.float32(x), view, train=False))(
-        np.array([0, 1], np.uint32)
-    )["params"]
-    kernel = np.float64(params["input"]["kernel"])
-    bias = random.standard_normal(kernel.shape[1])
-    params["input"]["bias"] = jnp.float32(bias)
-    y = mixer.apply({"params": params}, jnp.float32(x), view, train=False)[0]
-
-    # The columns of an encoder are those of the forward direction, then of the backward one.
-    half = 4 * D if causal else 2 * D
-    forward = read(x[0], kernel[:, :half], bias[:half], np.float64(params["forward_recurrent"]))
-    expected = forward
-    if not causal:
-        recurrent = np.float64(params["backward_recurrent"])
-        backward = read(x[0, ::-1], kernel[:, half:], bias[half:], recurrent)[::-1]
-        expected = np.concatenate([forward, backward], axis=1)
-    np.testing.assert_allclose(y, expected, atol=1e-5)
+    mixer = packed_texts.mixer("lstm(forget_bias=0.5)", causal)
+    packed_texts.assert_is_the_loop(mixer, naive)
 
 
 def test_the_gradients_are_those_of_autodiff():

@@ -48,10 +48,6 @@ def test_it_is_the_recurrence_of_the_paper(width, causal):
     packed_texts.assert_is_the_loop(mixer(width=width, causal=causal), naive)
 
 
-def test_a_row_without_segments_is_one_text():
-    packed_texts.assert_a_row_without_segments_is_one_text(mixer(causal=False))
-
-
 def test_first_values():
     """Delta is log-uniform from 0.001 to 0.1, A is -1 to -N."""
     p = packed_texts.mixer("state_space(state_size=5,expand=200,width=4)")
