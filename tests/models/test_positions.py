@@ -1,8 +1,7 @@
-"""Sinusoids against their formulas, and the positions that are none of the input's."""
+"""Sinusoids against their formulas."""
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -51,12 +50,3 @@ def test_sinusoids_are_the_formula(layout, d_model):
         expected = LAYOUTS[layout](position, d_model)
         # A float32 angle is right to about 1 in 10^7 of itself.
         np.testing.assert_allclose(got[b, t], expected, rtol=0, atol=2e-7 * (position + 5))
-
-
-@pytest.mark.parametrize("kind", ["none", "rotary", "shaw", "alibi", "t5"])
-def test_positions_that_are_none_of_the_inputs_are_not_added(kind):
-    x, at = np.ones((1, 3, 4), np.float32), np.arange(3)[None]
-    encoding = boxes.part("positions", kind, options=tiny.model().options)()
-    variables = encoding.init(jax.random.key(0), x, at)
-    assert not variables
-    np.testing.assert_array_equal(encoding.apply(variables, x, at), x)

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from conformance.tiny_models import PARTS
 from helpers import tiny
 
 from transformer.models import masks, stack
@@ -13,9 +14,13 @@ D = tiny.ARGUMENTS["d_model"]
 LENGTHS = [(7, 1, 9, 17), (20, 13), (0, 5, 29)]  # of the texts of each row
 
 
-def mixer(pattern, causal=True, **changes):
+# Keys of config.model that make attention one of relative positions.
+RELATIVE = [{"positions": PARTS[f"positions/{x}"]} for x in ("shaw", "rotary", "alibi", "t5")]
+
+
+def mixer(pattern, causal=True, dtype="float32", **changes):
     options = tiny.model(num_layers=1, mixer=pattern, **changes).options
-    [(make, _)] = stack.sublayers(options, causal, "float32")
+    [(make, _)] = stack.sublayers(options, causal, jnp.dtype(dtype))
     return make()
 
 
@@ -42,6 +47,14 @@ def apply(mixer, params, x, segments, **options):
 
 
 mix = functools.partial(tiny.jit, static_argnums=0)(apply)
+
+
+@functools.partial(tiny.jit, static_argnums=0)
+def mix_and_sow(mixer, params, x, view):
+    """Returns the output, and the attention weights that are sown, if any are."""
+    apply = functools.partial(mixer.apply, mutable="intermediates", train=False)
+    y, sown = apply({"params": params}, x, view)
+    return y, sown.get("intermediates", {}).get("attention", [None])[0]
 
 
 def differentiate(mixer, params, x, segments):

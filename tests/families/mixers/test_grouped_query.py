@@ -6,22 +6,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from families.mixers import packed_texts
+from families.mixers.packed_texts import RELATIVE
+from families.mixers.packed_texts import mix_and_sow as mix
 from helpers import tiny
 from helpers.layers import intermediates, randomised
 
 from transformer import registry
 from transformer.errors import UserError
 from transformer.families.parts import biases
-from transformer.models import boxes, cache, masks
+from transformer.models import cache, masks
 
 D, H, K, C, T = 16, 4, 6, 5, 9
-SIZES = {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
 
 
-def mixer(pattern="grouped_query(num_key_heads=2)", causal=True, **changes):
-    [(_, kind, fields)] = boxes.parse("mixer", pattern)
-    options = tiny.model(**SIZES, **changes).options
-    return kind(options=options, causal=causal, dtype=jnp.float32, **fields)
+def mixer(pattern, causal=True, **changes):
+    return packed_texts.mixer(pattern, causal, num_heads=H, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -38,31 +38,14 @@ def params_of(module, x, view):
     return randomised(init(jax.random.key(0), x, view)["params"])
 
 
-@functools.partial(tiny.jit, static_argnums=0)
-def mix(module, params, x, view):
-    """Returns the output and the attention weights."""
-    apply = functools.partial(module.apply, mutable="intermediates", train=False)
-    y, sown = apply({"params": params}, x, view)
-    return y, sown["intermediates"]["attention"][0]
-
-
 def repeated(params, times):
     """Returns the params of attention in which each head of keys is there so many times."""
-    # Kernels of keys are [D, H, K], their biases [H, K]; tables and params of scores [H, ...].
+    # Kernels of keys are [D, H, K], their biases [H, K]; tables and params of scores [H, ...], but
+    # for scales [K].
     axis = lambda path, p: p.ndim - 2 if path[0].key in ("key", "value") else 0
-    repeat = lambda path, p: np.repeat(p, times, axis=axis(path, p))
+    repeat = lambda path, p: np.repeat(p, 1 if path[-1].key == "scale" else times, axis(path, p))
     kept = {name: params[name] for name in ("query", "output")}
     return jax.tree_util.tree_map_with_path(repeat, {**params, **kept}) | kept
-
-
-RELATIVE = [
-    {"positions": "shaw(max_distance=2)"},
-    {"positions": "shaw(max_distance=2)", "score": "general"},
-    {"positions": "rotary"},
-    {"positions": "rotary", "score": "cosine"},
-    {"positions": "alibi"},
-    {"positions": "t5(max_distance=40)"},
-]
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -71,6 +54,8 @@ RELATIVE = [
     [
         *((groups, {"attention_bias": True}) for groups in (1, 2, 4)),
         *((2, changes) for changes in RELATIVE),
+        (2, {"positions": "shaw(max_distance=2)", "score": "general"}),
+        (2, {"positions": "rotary", "score": "cosine"}),
         *((2, {"score": score}) for score in registry.PARTS["score"]),
     ],
     ids=str,

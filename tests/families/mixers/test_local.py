@@ -7,44 +7,28 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conformance.mixing import D, check_steps, row
+from families.mixers import packed_texts
+from families.mixers.packed_texts import RELATIVE
+from families.mixers.packed_texts import mix_and_sow as mix
 from helpers import tiny
 from helpers.layers import intermediates, products, randomised
 
 from transformer import registry
 from transformer.families.mixers import local
-from transformer.models import boxes, cache, masks
+from transformer.models import cache
 
 H, K, C = 2, 6, 5
-SIZES = {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
 BOTH = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both ways"])
 
 
-def mixer(pattern="local(window=5)", causal=True, dtype="float32", **changes):
-    [(_, kind, fields)] = boxes.parse("mixer", pattern)
-    options = tiny.model(**SIZES, **changes).options
-    return kind(options=options, causal=causal, dtype=jnp.dtype(dtype), **fields)
+def mixer(pattern="local(window=5)", *options, **changes):
+    return packed_texts.mixer(pattern, *options, **changes)
 
 
 def params_of(module):
     """Random params; a short row makes all that a long one needs."""
     init = tiny.jit(functools.partial(module.init, train=False))
     return randomised(init(jax.random.key(0), *row([3], room=4))["params"])
-
-
-@functools.partial(tiny.jit, static_argnums=0)
-def mix(module, params, x, view):
-    """Returns the output and what is sown."""
-    apply = functools.partial(module.apply, mutable="intermediates", train=False)
-    y, sown = apply({"params": params}, x, view)
-    return y, sown.get("intermediates", {})
-
-
-RELATIVE = [
-    {"positions": "shaw(max_distance=3)"},
-    {"positions": "rotary"},
-    {"positions": "alibi"},
-    {"positions": "t5(max_distance=40)"},
-]
 
 
 @BOTH
@@ -73,7 +57,7 @@ def test_it_is_attention_with_a_mask(window, room, changes, causal):
     assert np.isfinite(y).all()
 
 
-def test_one_row_of_a_view_is_that_of_all_and_without_segments_one_text():
+def test_one_row_of_a_view_is_that_of_all():
     module, (x, view) = mixer(causal=False), row([70], causal=False)
     params, rows = params_of(module), np.concatenate([x, -x, 2 * x])
     expected = mix(module, params, rows, jax.tree.map(lambda a: jnp.repeat(a, 3, axis=0), view))[0]
@@ -81,9 +65,6 @@ def test_one_row_of_a_view_is_that_of_all_and_without_segments_one_text():
     # As in vision.py: one mask for all queries, too.
     all_of_it = view._replace(segments_BT=None, mask_BTS=jnp.ones((1, 1, 70), bool))
     np.testing.assert_array_equal(mix(module, params, rows, all_of_it)[0], expected)
-    short = mix(module, params, x[:, :40], row([40], causal=False, room=40)[1])[0]
-    all_of_it = masks.View(jnp.ones((1, 1, 40), bool), *[view.key_positions_BS[:, :40]] * 2)
-    np.testing.assert_array_equal(mix(module, params, x[:, :40], all_of_it)[0], short)
 
 
 def test_the_example_of_blocks():
@@ -133,13 +114,12 @@ def test_a_compiled_step_has_no_mask_of_all_positions():
 def test_only_short_rows_sow_weights():
     module = mixer()
     params = params_of(module)
-    _, sown = mix(module, params, *row([20], room=32))
-    [weights] = sown["attention"]
+    _, weights = mix(module, params, *row([20], room=32))
     assert weights.shape == (1, H, 32, 32)
     t, s = np.mgrid[:32, :32]
     seen = (t < 20) & (s <= t) & (t - s < 5)
     np.testing.assert_array_equal(np.asarray(weights) > 0, np.broadcast_to(seen, weights.shape))
-    assert not mix(module, params, *row([20], room=33))[1]
+    assert mix(module, params, *row([20], room=33))[1] is None
 
 
 def test_weights_of_blocks_are_dropped_out():
