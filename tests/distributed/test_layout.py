@@ -126,6 +126,14 @@ def test_a_part_with_rules_of_its_own_trains_as_on_one_device(part):
     assert_same_run(found, run(layout_of("jit", 1), **changes))
 
 
+def test_experts_are_on_the_devices_of_the_axis_tensor():
+    changes = {**DIVISIBLE, "feed_forward": "experts(count=4)"}
+    params = first_state(layout_of("jit", 8, (2, 2, 2)), **changes).params
+    kernels = params["encoder"]["layers_0"]["feed_forward"]["experts"]
+    for name, shape in (("inner", (2, 8, 24)), ("outer", (2, 12, 16))):
+        assert kernels[name]["kernel"].addressable_shards[0].data.shape == shape
+
+
 @pytest.fixture(scope="module")
 def abstract():
     """A function of a mesh: a larger model's step, its abstract state and a batch."""

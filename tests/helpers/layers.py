@@ -7,11 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from configs import _keys, _layers
+from transformer.models.layer_options import LayerOptions
+
 
 def randomised(variables, seed=0):
     """Normal values everywhere, biases too, which begin as zeros."""
     random = np.random.default_rng(seed)
     return jax.tree.map(lambda p: jnp.asarray(random.normal(0, 0.2, p.shape), p.dtype), variables)
+
+
+def paper(**changes):
+    """The paper's LayerOptions, with changes."""
+    values = {**_keys.make(_layers.KEYS).model, **changes}
+    del values["dtype"]  # a field of each module
+    return LayerOptions(**values)
 
 
 def assert_glorot_uniform(kernel, fan_in, fan_out):

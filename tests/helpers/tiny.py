@@ -4,6 +4,7 @@ import functools
 
 import jax
 import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
 from helpers import layers
 
 from configs import wmt_base
@@ -81,6 +82,20 @@ def logits(model, params, inputs):
 @functools.partial(jit, static_argnums=0)
 def _logits(model, params, inputs):
     return model.apply({"params": params}, **inputs, train=False)
+
+
+def plain_logits(params, inputs):
+    """The logits of the paper's model of one layer, with what `params` has of its params, too.
+
+    None if one has another shape. LayerNorm has the scale of RMSNorm, and without a norm 1.
+    """
+    plain, params, shared = model(num_layers=1), flatten_dict(params), {}
+    for path, leaf in flatten_dict(shapes(plain, inputs)).items():
+        neutral = np.full(leaf.shape, path[-1] == "scale", np.float32)
+        shared[path] = params.get(path, params.get((*path[:-2], "rms_norm", path[-1]), neutral))
+        if shared[path].shape != leaf.shape:
+            return None
+    return logits(plain, unflatten_dict(shared), inputs)
 
 
 def adam(clip_norm=0.0, schedule=LEARNING_RATE, eps=1e-9):

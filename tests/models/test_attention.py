@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.layers import assert_glorot_uniform, randomised
+from helpers.layers import assert_glorot_uniform, paper, randomised
 
-from configs import _keys, _layers
 from transformer.families.parts import biases
 from transformer.models import attention, masks
-from transformer.models.layer_options import LayerOptions
 
 D, H, K, C = 64, 4, 8, 16
 
@@ -23,13 +21,11 @@ def keep(weights):
     return weights
 
 
-PAPER = {**_keys.make(_layers.KEYS).model, "positions": "none", "attention_bias": True}
-del PAPER["dtype"]  # a field of each module
-PAPER |= {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
+SIZES = {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
 
 
 def attention_layer(dtype=jnp.float32, **changes):
-    options = LayerOptions(**PAPER | changes)
+    options = paper(**{"positions": "none", "attention_bias": True, **SIZES, **changes})
     return Positioned(options=options, causal=False, dtype=dtype)
 
 

@@ -7,24 +7,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers.layers import assert_glorot_uniform, randomised
+from helpers.layers import assert_glorot_uniform, paper, randomised
 
-from configs import _keys, _layers
-from transformer.models import boxes, dense, layer_options
+from transformer.models import boxes, dense
 
 D, F = 64, 96
-PAPER = {**_keys.make(_layers.KEYS).model, "d_model": D, "d_ff": F, "dropout_rate": 0.0}
-del PAPER["dtype"]  # a field of each module
+PAPER = functools.partial(paper, d_model=D, d_ff=F, dropout_rate=0.0)
 
 
 def feed_forward_layer(**changes):
-    options = layer_options.LayerOptions(**{**PAPER, **changes})
+    options = PAPER(**changes)
     given = {"options": options, "dtype": jnp.float32}
     return boxes.part("feed_forward", options.feed_forward, **given)()
 
 
 def residual_layer(**changes):
-    options = layer_options.LayerOptions(**{**PAPER, **changes})
+    options = PAPER(**changes)
     return boxes.part("residual", options.residual, options=options, dtype=jnp.float32)()
 
 

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from helpers import tiny
 from helpers.layers import randomised
-from helpers.layouts import layout_of
 
-from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.families.parts.experts import Experts
 from transformer.models.masks import View
@@ -114,21 +112,6 @@ def test_the_balance_of_all_layers_is_in_the_loss_of_a_model():
     # Of two layers, each 1 or more a token.
     assert found["balance"] / found["weight"] > 2 * 0.1
     assert found["loss"] > found["balance"]
-
-
-def test_experts_are_on_the_devices_of_the_axis_tensor():
-    module = Experts(OPTIONS, jnp.float32, count=4)
-    x, segments = draw(8, 12), np.repeat(SEGMENTS, 4, axis=0)
-    params = params_of(module)
-    expected = run(module, params, x, view_of(segments), True)
-    shardings = layout.state_shardings(params, layout_of("jit", 8, (2, 1, 4)))
-    for kernel in (shardings["experts"][name]["kernel"] for name in ("inner", "outer")):
-        assert kernel.spec[0] == "tensor"
-    rows = layout_of("jit", 8, (2, 1, 4)).batch_sharding
-    placed = jax.device_put((x, view_of(segments)), rows)
-    found = run(module, jax.device_put(params, shardings), *placed, True)
-    for actual, right in zip(found, expected, strict=True):
-        np.testing.assert_allclose(actual, right, atol=1e-5)
 
 
 @pytest.mark.parametrize(("field", "value"), [("capacity", 0.0), ("balance", -0.1)])
