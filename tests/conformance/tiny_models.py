@@ -1,8 +1,8 @@
 """A tiny one of each model of the registry, and its inputs.
 
 A model of your own needs a line in TINY: what its rows hold, and all of its fields. NAME/VARIANT is
-the same model with other fields. A part of your own needs a line in PARTS if it has fields without
-defaults.
+the same model with other fields. A part of your own needs a line in WRITTEN if it has fields
+without defaults.
 """
 
 import dataclasses
@@ -159,8 +159,8 @@ TINY = {
     "vision_transformer/network": (IMAGE, {**VISION, **NETWORK}),
 }
 
-# How a part is written: by its name, or with other fields than its defaults.
-PARTS = {part: part.partition("/")[2] for part in tables.PARTS} | {
+# How parts are written that have other fields here than their defaults.
+WRITTEN = {
     "mixer/shared": "shared(projections='qk')",
     "mixer/grouped_query": "grouped_query(num_key_heads=1)",
     "mixer/local": "local(window=5)",
@@ -175,22 +175,23 @@ PARTS = {part: part.partition("/")[2] for part in tables.PARTS} | {
     "feed_forward/gated": "gated(activation='sigmoid')",
     "feed_forward/experts": "experts(count=3)",
 }
+PARTS = {part: WRITTEN.get(part, part.partition("/")[2]) for part in tables.PARTS}
 
 
-def with_part(part):
-    """Returns {key: value} of a model of one layer with a part.
+def with_part(part, written=""):
+    """Returns {key: value} of a Transformer of one layer with a part.
 
     The encoder has it, too, but for a mixer that reads one way.
     """
-    key, _, _ = part.partition("/")
     both_ways = getattr(registry.load(tables.PARTS[part]), "both_ways", True)
-    return {key if both_ways else "decoder_mixer": PARTS[part], "num_layers": 1}
+    key = part.partition("/")[0] if both_ways else "decoder_mixer"
+    return {key: written or PARTS[part], "num_layers": 1}
 
 
-for part in tables.PARTS:
+for part, written in PARTS.items():
     TINY[f"transformer/{part}"] = PAIRS, fields(**with_part(part))
     box = part.partition("/")[0]
-    TINY[f"language_model/{part}"] = STREAM, LANGUAGE_MODEL(**{box: PARTS[part]}, num_layers=1)
+    TINY[f"language_model/{part}"] = STREAM, LANGUAGE_MODEL(**{box: written}, num_layers=1)
 
 
 class Case(NamedTuple):

@@ -12,24 +12,17 @@ from helpers.layers import assert_glorot_uniform, paper, randomised
 from transformer.models import boxes, dense
 
 D, F = 64, 96
-PAPER = functools.partial(paper, d_model=D, d_ff=F, dropout_rate=0.0)
 
 
-def feed_forward_layer(**changes):
-    options = PAPER(**changes)
-    given = {"options": options, "dtype": jnp.float32}
-    return boxes.part("feed_forward", options.feed_forward, **given)()
-
-
-def residual_layer(**changes):
-    options = PAPER(**changes)
-    return boxes.part("residual", options.residual, options=options, dtype=jnp.float32)()
+def layer(box, **changes):
+    options = paper(**{"d_model": D, "d_ff": F, "dropout_rate": 0.0, **changes})
+    return boxes.part(box, getattr(options, box), options=options, dtype=jnp.float32)()
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_feed_forward_is_equation_2(activation):
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
-    module = feed_forward_layer(feed_forward=activation)
+    module = layer("feed_forward", feed_forward=activation)
     variables = randomised(module.init(jax.random.key(0), x, None, train=False))
     inner, outer = variables["params"]["inner"], variables["params"]["outer"]
     h = np.asarray(x, np.float64) @ inner["kernel"] + inner["bias"]
@@ -58,7 +51,7 @@ def test_gelu_and_its_gradient_are_exact():
 def test_a_gate_multiplies_the_activations():
     """Shazeer 2020, equation 6, with biases: GLU by its sigmoid."""
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
-    module = feed_forward_layer(feed_forward="gated(activation='sigmoid')")
+    module = layer("feed_forward", feed_forward="gated(activation='sigmoid')")
     variables = randomised(module.init(jax.random.key(0), x, None, train=False))
     inner, gate, outer = (
         lambda x, p=variables["params"][name]: np.float64(x) @ p["kernel"] + p["bias"]
@@ -75,7 +68,7 @@ def test_residual_puts_the_norm_where_it_says(residual, kind):
     x = np.random.default_rng(6).standard_normal((2, 3, D)) + 0.5
     sub_layer = lambda x: 0.5 * x**2 - x
     norm = kind if kind == "none" else f"{kind}(epsilon={epsilon})"
-    module = residual_layer(residual=residual, norm=norm)
+    module = layer("residual", residual=residual, norm=norm)
     run = lambda module, x: module(x, sub_layer, train=False)
 
     x32 = jnp.asarray(x, jnp.float32)
@@ -99,14 +92,14 @@ def test_residual_puts_the_norm_where_it_says(residual, kind):
 
 
 def test_feed_forward_begins_glorot_uniform():
-    module = feed_forward_layer()
+    module = layer("feed_forward")
     params = module.init(jax.random.key(2), jnp.zeros((1, 1, D)), None, train=False)["params"]
     assert_glorot_uniform(np.asarray(params["inner"]["kernel"]), D, F)
     assert_glorot_uniform(np.asarray(params["outer"]["kernel"]), F, D)
 
 
 def test_dropout_drops_the_sub_layers_output_and_keeps_its_mean():
-    module = residual_layer(residual="pre", dropout_rate=0.25)
+    module = layer("residual", residual="pre", dropout_rate=0.25)
     x, y = jnp.full((40, 50, D), 3.0), jnp.ones((40, 50, D))
     variables = module.init(jax.random.key(0), x, lambda _: y, train=False)
     run = functools.partial(module.apply, variables, x, lambda _: y)
@@ -118,7 +111,7 @@ def test_dropout_drops_the_sub_layers_output_and_keeps_its_mean():
 
 def test_feed_forward_dropout_is_inside():
     """All of d_ff dropped leaves the outer bias."""
-    module = feed_forward_layer(activation_dropout_rate=1.0)
+    module = layer("feed_forward", activation_dropout_rate=1.0)
     x = jnp.ones((1, 2, D))
     variables = randomised(module.init(jax.random.key(0), x, None, train=False))
     got = module.apply(variables, x, None, train=True, rngs={"dropout": jax.random.key(0)})

@@ -72,12 +72,10 @@ def test_key_and_value_size_default_to_a_heads_share():
     assert apart["output"]["kernel"].shape == (2, 5, 16)
 
 
-# Each True or False of LayerOptions the other way round, but for what changes no value.
-FLAGS = {
-    x.name: x.type for x in dataclasses.fields(layer_options.LayerOptions) if x.name != "remat"
-}
+FLAGS = [x.name for x in dataclasses.fields(layer_options.LayerOptions) if x.type is bool]
 OPTIONS = [
-    *({name: not tiny.ARGUMENTS[name]} for name, kind in FLAGS.items() if kind is bool),
+    # The other way round, but for `remat`, which changes no value.
+    *({name: not tiny.ARGUMENTS[name]} for name in FLAGS if name != "remat"),
     {"norm": "layer(epsilon=0.1)"},
     {"tied_embeddings": "target", "source_vocab_size": 11},
     {"tied_embeddings": "none", "source_vocab_size": 11, "target_vocab_size": 17},

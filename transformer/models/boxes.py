@@ -42,9 +42,9 @@ have
     both_ways = False           it cannot be in an encoder, which reads later positions, too
     takes_packed_rows = False   a row may hold one text only
 
-Params that are called `inner/kernel` [D, F], `outer/kernel` [F, D], or as in attention are sharded
-by the rules of distributed/layout.py, others are replicated: as they must be where a loop over
-positions splits them, as an LSTM its gates.
+Params that are called `inner/kernel` [D, F], `outer/kernel` [F, D], `experts/inner/kernel`
+[E, D, F], or as in attention are sharded by the rules of distributed/layout.py. Others are
+replicated, as they must be where a loop over positions splits them, as an LSTM its gates.
 """
 
 import ast

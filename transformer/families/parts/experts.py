@@ -18,12 +18,12 @@ Array = jax.Array
 class Experts(FeedForward):
     """Sends each token to one of E feed-forward networks, which a router picks (equations 1 to 4).
 
-    In training an expert has room for some tokens of a row only. Those that come later get zeros,
-    so that the residual connection alone passes them on. Padding goes to no expert.
+    In training an expert has room for some tokens of a row only. Later ones get zeros: the residual
+    connection alone passes them on. Padding goes to no expert.
 
     Departures: capacity and balance are of the tokens of a row, not of the batch, so that rows do
-    not depend on each other, nor on how many devices share them. In inference experts have room for
-    all tokens, so that a step of decoding is what a call is, at E times the paper's work. The
+    not depend on each other, nor on how many devices share them. In inference an expert has room
+    for all tokens, so that a step of decoding has the output of a call: at E times the work. The
     router's input is not jittered.
     """
 
@@ -31,11 +31,13 @@ class Experts(FeedForward):
     capacity: float = 1.25  # the room of all experts together, in lengths of a row
     balance: float = 0.01  # alpha, the weight of the loss that is least where all are used alike
 
-    @nn.compact
-    def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
+    def setup(self) -> None:
         check_value("model.feed_forward.count", self.count, "at least 1")
         check_value("model.feed_forward.capacity", self.capacity, "above 0")
         check_value("model.feed_forward.balance", self.balance, "at least 0")
+
+    @nn.compact
+    def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         T, E = x_BTD.shape[1], self.count
         router = dense.linear(jnp.float32)(E, use_bias=False, name="router")
         p_BTE = nn.softmax(router(x_BTD))
@@ -45,8 +47,8 @@ class Experts(FeedForward):
             p_BTE, chosen_BTE = p_BTE * is_real_BT1, chosen_BTE * is_real_BT1
         self.sow("losses", "balance", self.balance * imbalance(p_BTE, chosen_BTE))
 
-        # The room of an expert is C places, which its tokens take in the order of the row: a choice
-        # of 0 1 0 0 has the places 0 0 1 2. With C = 2 the last one has none.
+        # The room of an expert is C places, which its tokens take in the order of the row: choices
+        # 0 1 0 0 have the places 0 0 1 2. With C = 2 the last of them has none.
         C = min(T, math.ceil(T / E * self.capacity)) if train else T
         places_BTE = (jnp.cumsum(chosen_BTE, axis=1) - 1).astype(jnp.int32)
         placed_BTEC = chosen_BTE[..., None] * nn.one_hot(places_BTE, C)
