@@ -186,7 +186,8 @@ def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, touched, monkeyp
     content = flax.traverse_util.unflatten_dict(defaults | doctored, sep=".")
     (tmp_path / "config.json").write_text(json.dumps(content))
     began = []
-    monkeypatch.setattr(f"transformer.modes.{mode}.{mode}", lambda config, _: began.append(config))
+    code = registry.MODES[mode].code.replace(":", ".")
+    monkeypatch.setattr(code, lambda config, _: began.append(config))
     touched.clear()
     command = [f"--mode={mode}", f"--workdir={tmp_path}"]
     launch.main(command)
