@@ -10,26 +10,26 @@ default. It checks its own fields, and may sow a loss. A mixer and a feed-forwar
 pattern that the layers repeat: "local(window=16),attention". What the parts of a box are called
 with, and return:
 
-mixer, lets the positions of a text read each other; y, not x + y:
-    __call__(x_BTD, view, *, train) -> y_BTD               all positions at once; makes all params
-    empty_state(x_BTD, room, num_beams) -> state           of x only B, D and the type are used
-    step(x_BQD, queries, state) -> (y_BQD, state)          T further tokens of W beams, Q = T * W
-    multiply_adds(length) -> int                           of one position, in matrix products
-score, how well a query and a key match (subclass of attention.ScaledDot, or like it):
-    __call__(q_BTHK, k_BHKS) -> scores_BHTS in float32
-    multiply_adds(num_heads, key_size) -> int              of one query, besides q . k
-positions (subclass of positions.Positions, whose methods change nothing):
-    __call__(x_BTD, positions_BT) -> x_BTD                 of the input of the first layer
-    heads(x_BTHK, positions_BT) -> x_BTHK                  of self-attention's queries and keys
-    scores(scores_BHTS, q_BTHK, score, view) -> scores_BHTS
-    context(context_BTHC, weights_BHTS, view) -> context_BTHC
-feed_forward, maps each position by itself; None in its place is no such sub-layer:
-    __call__(x_BTD, view, *, train) -> y_BTD               view.segments_BT tells padding
-    multiply_adds() -> int                                 of one position
-norm:
-    __call__(x_BTD) -> y_BTD
-residual, calls the sub-layer between the norm and the sum, in an order of its own:
-    __call__(x_BTD, sublayer, *, train) -> y_BTD
+    mixer, lets the positions of a text read each other; y, not x + y:
+        __call__(x_BTD, view, *, train) -> y_BTD           all positions at once; makes all params
+        empty_state(x_BTD, room, num_beams) -> state       of x only B, D and the type are used
+        step(x_BQD, queries, state) -> (y_BQD, state)      T further tokens of W beams, Q = T * W
+        multiply_adds(length) -> int                       of one position, in matrix products
+    score, how well a query and a key match (subclass of attention.ScaledDot, or like it):
+        __call__(q_BTHK, k_BHKS) -> scores_BHTS in float32
+        multiply_adds(num_heads, key_size) -> int          of one query, besides q . k
+    positions (subclass of positions.Positions, whose methods change nothing):
+        __call__(x_BTD, positions_BT) -> x_BTD             of the input of the first layer
+        heads(x_BTHK, positions_BT) -> x_BTHK              of self-attention's queries and keys
+        scores(scores_BHTS, q_BTHK, score, view) -> scores_BHTS
+        context(context_BTHC, weights_BHTS, view) -> context_BTHC
+    feed_forward, maps each position by itself; None in its place is no such sub-layer:
+        __call__(x_BTD, view, *, train) -> y_BTD           view.segments_BT tells padding
+        multiply_adds() -> int                             of one position
+    norm:
+        __call__(x_BTD) -> y_BTD
+    residual, calls the sub-layer between the norm and the sum, in an order of its own:
+        __call__(x_BTD, sublayer, *, train) -> y_BTD
 
 Of a mixer, an encoder needs `__call__` and `multiply_adds`. `view` says which positions are one
 text (`segments_BT`; None: a row is one text), and which see which (`mask_BTS`): texts of a row must
