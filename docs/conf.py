@@ -186,8 +186,8 @@ def as_rst(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: l
 def fields_of_a_flax_module(app: Sphinx, *arguments: Any) -> tuple[str, str] | None:
     """Leaves out of a signature what flax.linen adds to each module."""
     signature, returns = arguments[-2:]
-    if signature and ", parent: " in signature:
-        return signature.partition(", parent: ")[0].rstrip() + ")", returns
+    if signature and "parent: " in signature:
+        return signature.partition("parent: ")[0].rstrip(" ,") + ")", returns
 
 
 def mathml(writer: Any, node: nodes.math | nodes.math_block) -> None:
