@@ -30,6 +30,7 @@ with, and return:
         __call__(x_BTD) -> y_BTD
     residual, calls the sub-layer between the norm and the sum, in an order of its own:
         __call__(x_BTD, sublayer, *, train) -> y_BTD
+        multiply_adds                                      int: its own, of one position
 
 Of a mixer, an encoder needs `__call__` and `multiply_adds`. `view` says which positions are one
 text (`segments_BT`; None: a row is one text), and which see which (`mask_BTS`): texts of a row must

@@ -51,6 +51,8 @@ class Residual(nn.Module):
     options: LayerOptions
     dtype: jnp.dtype
 
+    multiply_adds = 0  # of one position, besides the sub-layer's
+
     def normalise(self, x_BTD: Array) -> Array:
         """Applies the norm of the layers, LayerNorm in the paper."""
         # The name is part of the params' paths, so that checkpoints tell LayerNorm from RMSNorm.

@@ -136,16 +136,16 @@ def multiply_adds(
     options: LayerOptions, length: int, *, causal: bool, cross_attention: bool = False
 ) -> int:
     """Returns the multiply-adds of one of `length` positions in all layers, and below the first."""
-    dtype = jnp.dtype("float32")
+    given = {"options": options, "causal": causal, "dtype": jnp.dtype("float32")}
     # Without a parent, which a model whose method calls this would be.
-    total = boxes.part("positions", options.positions, options=options)(parent=None).multiply_adds
-    if cross_attention:
-        attention = MultiHeadAttention(options, causal=False, dtype=dtype, parent=None)
-        total += options.num_layers * attention.multiply_adds(length)
-    for mixer, feed_forward in sublayers(options, causal, dtype):
-        total += mixer(parent=None).multiply_adds(length)
+    total = boxes.part("positions", options.positions, **given)(parent=None).multiply_adds
+    residual = boxes.part("residual", options.residual, **given)(parent=None).multiply_adds
+    for mixer, feed_forward in sublayers(**given):
+        total += residual + mixer(parent=None).multiply_adds(length)
+        if cross_attention:
+            total += residual + MultiHeadAttention(**given, parent=None).multiply_adds(length)
         if (network := feed_forward(parent=None)) is not None:
-            total += network.multiply_adds()
+            total += residual + network.multiply_adds()
     return total
 
 
