@@ -21,6 +21,7 @@ from collections.abc import Iterable
 NEEDED_BY = {
     "families/labels": ["families/texts", "families/images"],
     "families/language_model": ["families/memory"],  # the model of its config
+    "families/parts": [f"families/{x}" for x in ("texts", "images", "language_model", "recurrent")],
     "tools/pages": [
         f"tools/{x}" for x in ("report", "compare", "convert", "audit", "serve", "sweep")
     ],
@@ -43,8 +44,10 @@ OF_THE_WHOLE = (
 
 def without(root: pathlib.Path, names: list[str]) -> None:
     """Deletes folders of transformer/, such as 'tools' or 'tools/plan', in the tree `root`."""
-    needed_by = (x for name in names for x in NEEDED_BY.get(name, []))
-    folders = {*names, *(x for x in needed_by if (root / "transformer" / x).exists())}
+    folders = set(names)
+    while more := {x for name in folders for x in NEEDED_BY.get(name, [])} - folders:
+        folders |= more
+    folders = {x for x in folders if (root / "transformer" / x).exists()}
     for folder in folders:
         shutil.rmtree(root / "transformer" / folder)
         shutil.rmtree(root / "tests" / folder, ignore_errors=True)
@@ -67,11 +70,13 @@ def delete_entries(registry: pathlib.Path, packages: tuple[str, ...]) -> set[str
     """Deletes the entries whose code is in these packages; returns their names."""
     text = registry.read_text()
     lines, names = text.splitlines(keepends=True), set()
-    tables = [x.value for x in ast.parse(text).body if isinstance(x, ast.Assign)]
+    # All tables, those in PARTS, too, in the order of their lines.
+    tables = [x for x in ast.walk(ast.parse(text)) if isinstance(x, ast.Dict)]
+    tables.sort(key=lambda x: x.lineno)
     for table in reversed(tables):
         for key, value in reversed([*zip(table.keys, table.values, strict=True)]):
             code = value.args[0] if isinstance(value, ast.Call) else value
-            if code.value.startswith(packages):
+            if isinstance(code, ast.Constant) and code.value.startswith(packages):
                 names.add(key.value)
                 del lines[key.lineno - 1 : value.end_lineno]
     registry.write_text("".join(lines).replace("{\n}", "{}"))
@@ -79,11 +84,11 @@ def delete_entries(registry: pathlib.Path, packages: tuple[str, ...]) -> set[str
 
 
 def delete_configs(folder: pathlib.Path, names: set[str]) -> list[str]:
-    """Deletes the configs of tasks, models, mixers and corpora by these names; returns their
+    """Deletes the configs of tasks, models, parts and corpora by these names; returns their
     modules."""
-    named = re.compile(
-        r'(?:config\.|")(?:task|architecture|data\.corpus|model\.mixer)"?(?: =|:) "(\w+)'
-    )
+    keys = "task|architecture|data.corpus|model.mixer|model.score|model.positions"
+    keys = f"{keys}|model.feed_forward|model.norm|model.residual"
+    named = re.compile(rf'(?:config\.|")(?:{keys})"?(?: =|:) "(\w+)')
     gone = [file for file in folder.glob("[!_]*.py") if names & {*named.findall(file.read_text())}]
     for file in gone:
         file.unlink()
@@ -91,13 +96,13 @@ def delete_configs(folder: pathlib.Path, names: set[str]) -> list[str]:
 
 
 def delete_sweeps(root: pathlib.Path, names: set[str]) -> None:
-    """Deletes the sweeps whose mixers have these names, or whose configs have gone; without the
+    """Deletes the sweeps whose parts have these names, or whose configs have gone; without the
     sweep, all of them."""
     for file in root.glob("configs/sweeps/*.toml"):
         text = file.read_text()
-        mixers = {*re.findall(r'model\.mixer = "(\w+)', text)}
+        parts = {*re.findall(r'model\.\w+ = "(\w+)', text)}
         configs = [root / path for path in re.findall(r'"(configs/\w+\.py)', text)]
-        if {"sweep", *mixers} & names or not all(path.exists() for path in configs):
+        if {"sweep", *parts} & names or not all(path.exists() for path in configs):
             file.unlink()
 
 

@@ -11,9 +11,9 @@ from transformer.tasks import losses
 
 LAYERS, STEPS = 4, 150
 KINDS = {
-    "pre-norm": {"norm": "pre", "final_norm": True},
-    "post-norm (the paper)": {"norm": "post", "final_norm": False},
-    "no residuals": {"norm": "post", "final_norm": False, "residual": False},
+    "pre-norm": {"residual": "pre", "final_norm": True},
+    "post-norm (the paper)": {"residual": "post", "final_norm": False},
+    "no residuals": {"residual": "none", "final_norm": False},
 }
 
 

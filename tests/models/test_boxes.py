@@ -8,7 +8,7 @@ from helpers import tiny
 
 from transformer import registry
 from transformer.errors import UserError
-from transformer.models import stack
+from transformer.models import boxes, stack
 from transformer.models.attention import SelfAttention
 from transformer.tasks import attention_weights
 
@@ -54,9 +54,7 @@ def test_layers_repeat_the_pattern():
     [
         ("", "must be a name with its fields"),
         ("window(3, 0.5)", "must be a name with its fields"),
-        ("window(size=f(x), share=0.5)", "must be a name with its fields"),
-        ("window(size=3", "must be a name with its fields"),
-        ("a b", "must be a name with its fields"),
+        ("window(size={[]: 1}, share=0.5)", "must be a name with its fields"),
         ("atention", "must be one of 'attention', .* found 'atention'; did you mean attention?"),
         ("window", r"is written window\(size=INT, share=FLOAT\), found window\(\)"),
         ("window(size=3)", r"is written window\(size=INT, share=FLOAT\), found window\(size=3\)"),
@@ -67,6 +65,16 @@ def test_layers_repeat_the_pattern():
 def test_a_wrong_pattern_is_one_line(pattern, message):
     with pytest.raises(UserError, match=rf"^config\.model\.mixer.*{message}"):
         made(pattern, 2)
+
+
+def test_parts_are_written_out_in_one_form():
+    """So that a run may be resumed by any."""
+    form = lambda **x: boxes.written_out(tiny.ARGUMENTS | x)
+    written = form(mixer="window(share=1, size=3)")
+    assert written == form(mixer="window(size=3, share=1.0)", norm="layer(epsilon=1e-6)")
+    assert written["mixer"] == "window(size=3, share=1.0)"
+    with pytest.raises(UserError, match=r"^config\.model\.decoder_mixer must be one of"):
+        form(decoder_mixer="atention")
 
 
 def test_an_encoder_refuses_a_mixer_that_reads_one_way():

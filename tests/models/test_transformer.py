@@ -16,8 +16,6 @@ from transformer.models import fields, layer_options
 from transformer.models.layers import Layer
 from transformer.models.transformer import Transformer
 
-# Decoding
-
 
 def test_memory_belongs_to_sentences_and_cache_to_beams():
     """Two sentences, three beams, two heads, room for nine tokens."""
@@ -56,9 +54,6 @@ def test_without_positions_the_order_of_the_source_does_not_matter(kind):
     reversed_inputs = inputs | {"source": inputs["source"][:, ::-1]}
     difference = logits(model, parameters, inputs) - logits(model, parameters, reversed_inputs)
     assert np.abs(difference).max() < 1e-5 if kind == "none" else np.abs(difference).max() > 0.1
-
-
-# Options
 
 
 def test_key_and_value_size_default_to_a_heads_share():
@@ -131,9 +126,6 @@ def test_wrong_sizes_name_the_key(changes, key):
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     with pytest.raises(ValueError, match=rf"config\.model\.{key}"):
         tiny.shapes(tiny.model(**changes), inputs)
-
-
-# Sizes and first values
 
 
 BASE = tiny.ARGUMENTS | {

@@ -17,7 +17,7 @@ Array = jax.Array
 
 
 class ScaledDot(nn.Module):
-    """Scores every key for every query: q . k / sqrt(K), in float32 (equation 1)."""
+    """Scores every key for every query: q . k / sqrt(K), summed in float32 (equation 1)."""
 
     linear = True  # score(q, k + a) = score(q, k) + score(q, a)
     turns = True  # q and k that are rotated alike have the same score
@@ -104,8 +104,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Array:
         """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
         q_BTHK = self.project_queries(queries_BTD, view.query_positions_BT)
-        fused_attention = kernels.chosen().fused_attention(self)
-        if fused_attention and train:
+        fused_attention = kernels.chosen().fused_attention(self) if train else None
+        if fused_attention:
             context_BTHC = fused_attention(q_BTHK, keys_values, view.mask_BTS)
         else:
             context_BTHC, weights_BHTS = self.attend(q_BTHK, keys_values, view, train=train)

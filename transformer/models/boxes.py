@@ -84,31 +84,30 @@ def parts(box: str, pattern: str, num_layers: int, **given: Any) -> tuple[Part, 
     )
 
 
-def parse(box: str, pattern: str) -> list[tuple[str, Part, dict[str, Any]]]:
+def parse(box: str, pattern: str, key: str = "") -> list[tuple[str, Part, dict[str, Any]]]:
     """Returns (name, code, its own fields) of each part of a pattern "local(window=16), a".
 
     A field that is not given has its default. UserError if it is no list of a box's parts, each
-    with fields of its own.
+    with fields of its own; it names the `key` of config.model, the box's own by default.
     """
+    key = f"model.{key or box}"
     try:
         elements = ast.parse(f"[{pattern}]", mode="eval").body.elts
         calls = [x if isinstance(x, ast.Call) else ast.Call(x, [], []) for x in elements]
         named = [(x.func.id, {k.arg: ast.literal_eval(k.value) for k in x.keywords}) for x in calls]
         is_right = bool(calls) and not any(x.args for x in calls)
-    except (SyntaxError, AttributeError, ValueError):
+    except (SyntaxError, AttributeError, ValueError, TypeError):
         is_right = False
     if not is_right or (len(named) > 1 and box not in PATTERNS):
-        one = "a name with its fields, 'NAME' or 'NAME(FIELD=VALUE)'"
-        several = f"{one}, or a pattern 'NAME,NAME(FIELD=VALUE)'"
-        raise UserError(
-            f"config.model.{box}={pattern!r} must be {several if box in PATTERNS else one}"
-        )
-    return [_with_fields(box, *x) for x in named]
+        form = "a name with its fields, NAME or NAME(FIELD=1, TEXT='text')"
+        form = f"{form}, or a pattern NAME,NAME" if box in PATTERNS else f"one part: {form}"
+        raise UserError(f"config.{key}={pattern!r} must be {form}")
+    return [_with_fields(box, key, *x) for x in named]
 
 
-def _with_fields(box: str, name: str, given: dict[str, Any]) -> tuple[str, Part, dict[str, Any]]:
+def _with_fields(box: str, key: str, name: str, given: dict) -> tuple[str, Part, dict[str, Any]]:
     """Returns (name, code, all fields) of a part; UserError if it has not the fields `given`."""
-    check_value(f"model.{box}", name, tuple(registry.PARTS[box]))
+    check_value(key, name, tuple(registry.PARTS[box]))
     code = registry.load(registry.PARTS[box][name])
     own = {k: x for k, x in _keywords(code).items() if k not in GIVEN}
     values = {k: x.default for k, x in own.items() if x.default is not x.empty} | given
@@ -119,10 +118,11 @@ def _with_fields(box: str, name: str, given: dict[str, Any]) -> tuple[str, Part,
             for k, x in own.items()
         )
         raise UserError(
-            f"config.model.{box}: {name} is written {_written(name, form)}, found "
+            f"config.{key}: {name} is written {_written(name, form)}, found "
             f"{name}({_arguments(given)})"
         )
-    return name, code, values
+    # In one order and of one type, so that the same part is always written out alike.
+    return name, code, {k: x.annotation(values[k]) for k, x in own.items()}
 
 
 def names(box: str, pattern: str) -> list[str]:
@@ -133,13 +133,15 @@ def names(box: str, pattern: str) -> list[str]:
 def written_out(fields: Mapping[str, Any]) -> dict[str, str]:
     """Returns {key: pattern with all fields} of the keys of config.model that name parts.
 
-    So a run keeps its values where a default is another one later.
+    So a run keeps its values where a default is another one later. {} for a model of no such parts.
     """
     boxes = {**{box: box for box in registry.PARTS}, "decoder_mixer": "mixer"}
     return {
-        key: ",".join(_written(name, _arguments(own)) for name, _, own in parse(box, fields[key]))
+        key: ",".join(
+            _written(name, _arguments(own)) for name, _, own in parse(box, fields[key], key)
+        )
         for key, box in boxes.items()
-        if fields.get(key)
+        if fields.get(key) and registry.PARTS.keys() <= set(fields)
     }
 
 

@@ -1,7 +1,7 @@
 """A model's fields: flat as the keys of config.model, and checks whose messages name the key.
 
-Fields that several models share are a record, such as `layers.LayerOptions`: a frozen dataclass,
-which is one field of a model. In config.model its fields stand beside the model's own.
+Fields that several models share are a record, such as `layer_options.LayerOptions`: a frozen
+dataclass, which is one field of a model. In config.model its fields stand beside the model's own.
 """
 
 import dataclasses

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer.errors import check_value
 from transformer.models import boxes, dense
 from transformer.models.cache import KeysValues, Queries
 from transformer.models.layer_options import LayerOptions
@@ -42,6 +43,7 @@ class FeedForward(nn.Module):
 
 def layer_norm(dtype: jnp.dtype, name: str | None = None, epsilon: float = 1e-6) -> nn.Module:
     """Returns LayerNorm (Ba et al. 2016): over the features of each position."""
+    check_value("model.norm.epsilon", epsilon, "above 0")
     return nn.LayerNorm(epsilon=epsilon, dtype=dtype, name=name)
 
 

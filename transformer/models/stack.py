@@ -180,9 +180,9 @@ def position_limit(model: nn.Module) -> float:
 
 def _mixers(model: nn.Module) -> list[type[nn.Module]]:
     """Returns the classes of the mixers in a model's stacks."""
-    mixer, decoder_mixer = model.options.mixer, getattr(model, "decoder_mixer", "")
-    patterns = {mixer, decoder_mixer or mixer}
-    return [kind for pattern in patterns for _, kind, _ in boxes.parse("mixer", pattern)]
+    patterns = {"mixer": model.options.mixer, "decoder_mixer": getattr(model, "decoder_mixer", "")}
+    parse = functools.partial(boxes.parse, "mixer")
+    return [kind for key, x in patterns.items() if x for _, kind, _ in parse(x, key)]
 
 
 def stacked_weights(sown: dict) -> dict[str, Array]:

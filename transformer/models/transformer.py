@@ -53,7 +53,7 @@ class Transformer(nn.Module):
         if self.tied_embeddings == "none":
             self.output_embedding = embedding_table(num_embeddings=self.target_vocab_size)
         if self.output_bias:
-            # Departure from the paper, whose logits have no bias: Marian's checkpoints have one.
+            # The paper names no bias; Marian's checkpoints have one.
             zeros = nn.initializers.zeros
             self.bias_V = self.param("output_bias", zeros, (self.target_vocab_size,))
         # Two modules, because learned positions are two tables: one for each side.

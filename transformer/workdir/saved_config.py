@@ -167,7 +167,11 @@ def check_same_run(
     logged. A fingerprint or language that is not filled in yet ("") is not compared. Another key
     that `saved_config` lacks is logged.
     """
-    saved, current = flatten(saved_config), flatten(config)
+    from transformer.models import boxes  # imports JAX
+
+    # Parts of boxes are compared with all of their fields, whichever were written.
+    written = lambda x: {f"model.{k}": v for k, v in boxes.written_out(x.get("model", {})).items()}
+    saved, current = (flatten(x) | written(x) for x in (saved_config, config))
     bound = [key for key in current if key == "train.seed" or not key.startswith(free)]
     # Named first: where one of these differs, so do other keys.
     first = [key for key in ("task", "architecture", "optimizer.name") if key in bound]

@@ -16,13 +16,14 @@ Array = jax.Array
 
 
 class Experts(FeedForward):
-    """Sends each token to one of E feed-forward networks, which a router picks (equations 1 to 4).
+    """Sends each token to one of E feed-forward networks, which a router picks (equations 1 to 3).
 
     In training an expert has room for some tokens of a row only. Later ones get zeros: the residual
     connection alone passes them on. Padding goes to no expert.
 
     Departures: capacity and balance are of the tokens of a row, not of the batch, so that rows do
-    not depend on each other, nor on how many devices share them. In inference an expert has room
+    not depend on each other, nor on how many devices share them; texts of one packed row share its
+    capacity, the earlier ones first. In inference an expert has room
     for all tokens, so that a step of decoding has the output of a call: at E times the work. The
     router's input is not jittered.
     """

@@ -30,10 +30,11 @@ class Appended(Positions):
     max_positions: int = 0  # the model's
     encoding: str = "interleaved"  # of the input
 
+    limit = property(lambda self: self._encoding(parent=None).limit)
+
     @nn.compact
     def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
-        given = {"options": self.options, "max_positions": self.max_positions}
-        encoding = boxes.part("positions", self.encoding, **given)()
+        encoding = self._encoding()
         if not isinstance(encoding, Encoding):
             raise UserError(
                 f"config.model.positions: appended(encoding={self.encoding!r}) has no vectors of "
@@ -43,6 +44,11 @@ class Appended(Positions):
         pair_BTF = jnp.concatenate([x_BTD, p_BTD], axis=-1)
         # In float32, as the sum is.
         return dense.linear(jnp.float32)(x_BTD.shape[-1], name="map")(pair_BTF)
+
+    @nn.nowrap
+    def _encoding(self, **parent: None) -> Positions:
+        given = {"options": self.options, "max_positions": self.max_positions}
+        return boxes.part("positions", self.encoding, **given)(**parent)
 
     @property
     def multiply_adds(self) -> int:
