@@ -82,18 +82,18 @@ PARTS = {
         "sigmoid": "transformer.families.parts.networks:Sigmoid",
         "gated": "transformer.families.parts.networks:Gated",
         "experts": "transformer.families.parts.experts:Experts",
-        "none": "transformer.families.parts.networks:none",
+        "none": "transformer.families.parts.networks:no_network",
     },
     "norm": {
         "layer": "transformer.models.layers:layer_norm",
         "rms": "transformer.families.parts.norms:rms",
-        "none": "transformer.families.parts.norms:none",
+        "none": "transformer.families.parts.norms:no_norm",
     },
     "residual": {
         "post": "transformer.models.layers:PostNorm",
         "pre": "transformer.models.layers:PreNorm",
         "rezero": "transformer.families.parts.residuals:ReZero",
-        "none": "transformer.families.parts.residuals:Plain",
+        "none": "transformer.families.parts.residuals:NoResidual",
     },
 }
 

@@ -3,32 +3,32 @@
     mixer="attention"            score="scaled_dot"      positions="shaw(max_distance=16)"
     feed_forward="relu"          norm="layer"            residual="post"
 
-A part is a line of registry.PARTS and a Flax module, or a function that returns one. Its keywords
-are those that it needs of `options`, `causal` (whether no position reads a later one, as in a
-decoder) and `dtype`, then fields of its own, which the key gives by name; a field may have a
-default. It checks its own fields, and may sow a loss. A mixer and a feed-forward network may be a
-pattern that the layers repeat: "local(window=16),attention". What the parts of a box are called
-with, and return:
+A part is a line of registry.PARTS and a Flax module; a norm or a feed-forward network may be a
+function that returns one. Its keywords are those that it needs of what its box gives (below, in
+brackets; `causal`: no position reads a later one, as in a decoder), then fields of its own: an int,
+a float, a bool or a str, which the key gives by name. A field may have a default. A part checks its
+own fields, and may sow a loss. A mixer and a feed-forward network may be a pattern that the layers
+repeat: "local(window=16),attention". What the parts of a box are called with, and return:
 
-    mixer, lets the positions of a text read each other; y, not x + y:
+    mixer (options, causal, dtype), lets the positions of a text read each other; y, not x + y:
         __call__(x_BTD, view, *, train) -> y_BTD           all positions at once; makes all params
         empty_state(x_BTD, room, num_beams) -> state       of x only B, D and the type are used
         step(x_BQD, queries, state) -> (y_BQD, state)      T further tokens of W beams, Q = T * W
         multiply_adds(length) -> int                       of one position, in matrix products
-    score, how well a query and a key match (subclass of attention.ScaledDot, or like it):
+    score (nothing), how well a query and a key match (subclass of attention.ScaledDot, or like it):
         __call__(q_BTHK, k_BHKS) -> scores_BHTS in float32
         multiply_adds(num_heads, key_size) -> int          of one query, besides q . k
-    positions (subclass of positions.Positions, whose methods change nothing):
+    positions (options, causal; max_positions of the input), a subclass of positions.Positions:
         __call__(x_BTD, positions_BT) -> x_BTD             of the input of the first layer
         heads(x_BTHK, positions_BT) -> x_BTHK              of self-attention's queries and keys
         scores(scores_BHTS, q_BTHK, score, view) -> scores_BHTS
         context(context_BTHC, weights_BHTS, view) -> context_BTHC
-    feed_forward, maps each position by itself; None in its place is no such sub-layer:
+    feed_forward (options, causal, dtype), maps a position by itself; None is no such sub-layer:
         __call__(x_BTD, view, *, train) -> y_BTD           view.segments_BT tells padding
         multiply_adds() -> int                             of one position
-    norm:
+    norm (dtype):
         __call__(x_BTD) -> y_BTD
-    residual, calls the sub-layer between the norm and the sum, in an order of its own:
+    residual (options, causal, dtype), calls the sub-layer between norm and sum, in its own order:
         __call__(x_BTD, sublayer, *, train) -> y_BTD
         multiply_adds                                      int: its own, of one position
 
@@ -45,7 +45,8 @@ have
 
 Params that are called `inner/kernel` [D, F], `outer/kernel` [F, D], `experts/inner/kernel`
 [E, D, F], or as in attention are sharded by the rules of distributed/layout.py. Others are
-replicated, as they must be where a loop over positions splits them, as an LSTM its gates.
+replicated, as they must be where a loop over positions splits them, as an LSTM its gates. Params of
+positions stand beside those of their attention, and may not have their names.
 """
 
 import ast

@@ -74,7 +74,10 @@ class Concatenated(Encoding):
 
 
 class Learned(Encoding):
-    """A learned vector for each of `max_positions` positions (paper, table 3, row E)."""
+    """A learned vector for each of `max_positions` positions (paper, table 3, row E).
+
+    The paper gives no initial values. These are N(0, 1/D), as the embeddings before sqrt(D).
+    """
 
     max_positions: int = 0  # the model's
     limit = property(lambda self: self.max_positions)

@@ -56,5 +56,5 @@ class Gated(FeedForward):
         return 3 * self.options.d_model * self.options.d_ff
 
 
-def none(parent: None = None) -> None:
+def no_network(parent: None = None) -> None:
     """Returns no network: such a layer has self-attention, and cross-attention, alone."""

@@ -15,6 +15,6 @@ def rms(dtype: jnp.dtype, name: str | None = None, epsilon: float = 1e-6) -> nn.
     return nn.RMSNorm(epsilon=epsilon, dtype=dtype, name=name)
 
 
-def none(name: str | None = None) -> Callable[[jax.Array], jax.Array]:
+def no_norm(name: str | None = None) -> Callable[[jax.Array], jax.Array]:
     """Returns the identity."""
     return lambda x: x

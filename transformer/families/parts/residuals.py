@@ -10,7 +10,7 @@ from transformer.models.layers import Residual
 Array = jax.Array
 
 
-class Plain(Residual):
+class NoResidual(Residual):
     """Norm(Dropout(Sublayer(x))), without x +."""
 
     @nn.compact
