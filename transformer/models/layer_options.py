@@ -1,12 +1,10 @@
-"""The hyper-parameters of the layers of all Transformers, and their checks.
+"""The hyper-parameters of the layers of all Transformers.
 
 A model has a field `options: LayerOptions`. A new hyper-parameter of the layers is a field of it
 and a key of configs/_layers.py; what only one part of a box needs is a field of that part.
 """
 
 import dataclasses
-
-from transformer.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,13 +36,3 @@ def head_sizes(options: LayerOptions) -> tuple[int, int]:
     """Returns (K, C), the sizes of one head's keys and values; a field of 0 is d_model / heads."""
     size = options.d_model // options.num_heads
     return options.key_size or size, options.value_size or size
-
-
-def check(options: LayerOptions) -> None:
-    """Raises UserError for heads that do not divide the model between them."""
-    sizes_given = options.key_size and options.value_size
-    if options.d_model % options.num_heads and not sizes_given:
-        raise UserError(
-            f"config.model.d_model={options.d_model} must be a multiple of "
-            f"config.model.num_heads={options.num_heads} (or give key_size and value_size)"
-        )

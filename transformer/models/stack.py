@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
-from transformer.models import boxes, cache, layer_options
+from transformer.models import boxes, cache
 from transformer.models.attention import MultiHeadAttention
 from transformer.models.boxes import Part
 from transformer.models.cache import Cache, KeysValues, Queries
@@ -151,8 +151,12 @@ def multiply_adds(
 
 def check(model: nn.Module) -> None:
     """Raises UserError for fields of a model that contradict each other."""
-    layer_options.check(model.options)
     options = model.options
+    if options.d_model % options.num_heads and not (options.key_size and options.value_size):
+        raise UserError(
+            f"config.model.d_model={options.d_model} must be a multiple of "
+            f"config.model.num_heads={options.num_heads} (or give key_size and value_size)"
+        )
     reads_relative = any(issubclass(mixer, MultiHeadAttention) for mixer in _mixers(model))
     [(_, kind, _)] = boxes.parse("positions", options.positions)
     if has(kind, "heads", "scores", "context") and not reads_relative:
