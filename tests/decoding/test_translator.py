@@ -37,9 +37,6 @@ def test_reversal_to_bleu_100(caplog):
     assert warning.endswith("in 3 parts")
 
 
-# Lines
-
-
 @pytest.mark.parametrize("read_ahead", [False, True])
 def test_a_chunk_is_read_when_it_is_needed(read_ahead, untrained):
     """Reading ahead, a chunk earlier, and it is searched before the one before is answered."""
@@ -246,9 +243,6 @@ def test_non_finite_scores_are_an_error(untrained):
     for method in ("beam", "sample"):
         with pytest.raises(FloatingPointError, match=r"\A.*non-finite.*parameters\Z"):
             list(build(model, method=method).translate(wrong, ["a b"]))
-
-
-# Prefixes and numbers of hypotheses
 
 
 @pytest.mark.parametrize("count", [1, 4])

@@ -193,9 +193,6 @@ def test_attention_dropout_drops_weights_and_sows_them_whole(arrays):
     np.testing.assert_array_equal(*(jax.tree.leaves(s)[0] for s in (sown, sown_again)))
 
 
-# Relative positions
-
-
 def scattered(mask, seed=5):
     """A view whose positions are not the places in the arrays, and may be far apart."""
     (B, T, S), random = mask.shape, np.random.default_rng(seed)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.cases import registered
 
 from transformer import registry
 from transformer.errors import UserError
@@ -87,8 +88,9 @@ def test_a_model_takes_packed_rows_if_all_its_mixers_do():
     assert not tiny.model(decoder_mixer=window).takes_packed_rows
 
 
-def test_the_decoder_may_have_a_mixer_of_its_own():
-    model = tiny.model(decoder_mixer="average,attention", num_layers=1, num_decoder_layers=2)
+@pytest.mark.parametrize("mixer", registered("mixer", "average"))
+def test_the_decoder_may_have_a_mixer_of_its_own(mixer):
+    model = tiny.model(decoder_mixer=f"{mixer},attention", num_layers=1, num_decoder_layers=2)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     shapes = tiny.shapes(model, inputs)
     names = lambda half, i: set(shapes[half][f"layers_{i}"]["self_attention"])
@@ -97,15 +99,16 @@ def test_the_decoder_may_have_a_mixer_of_its_own():
     assert model.flops(1, 8) != tiny.model(num_layers=1, num_decoder_layers=2).flops(1, 8)
 
 
-def test_layers_without_attention_have_weights_of_zero():
+@pytest.mark.parametrize("mixer", registered("mixer", "average"))
+def test_layers_without_attention_have_weights_of_zero(mixer):
     """So that the number of a picture's layer is that of the model's."""
-    model = tiny.model(mixer="average,attention")
+    model = tiny.model(mixer=f"{mixer},attention")
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     params = tiny.parameters(model, inputs)
     weights = attention_weights.batch_weights(params, inputs, model=model)
     assert {name: len(x) for name, x in weights.items()} == {"encoder": 2, "decoder": 2, "cross": 2}
     assert not np.any(weights["decoder"][0])
     assert np.any(weights["decoder"][1])
-    model = tiny.model(mixer="average")
+    model = tiny.model(mixer=mixer)
     params = tiny.parameters(model, inputs)
     assert set(attention_weights.batch_weights(params, inputs, model=model)) == {"cross"}

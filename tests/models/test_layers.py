@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from helpers.cases import registered
 from helpers.layers import assert_glorot_uniform, paper, randomised
 
 from transformer.models import boxes, dense
@@ -19,7 +20,7 @@ def layer(box, **changes):
     return boxes.part(box, getattr(options, box), options=options, dtype=jnp.float32)()
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("activation", registered("feed_forward", "relu", "gelu"))
 def test_feed_forward_is_equation_2(activation):
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
     module = layer("feed_forward", feed_forward=activation)
@@ -48,10 +49,11 @@ def test_gelu_and_its_gradient_are_exact():
     np.testing.assert_allclose(np.float64(gelu(x)), np.float64(x) * phi, rtol=2**-8, atol=1e-6)
 
 
-def test_a_gate_multiplies_the_activations():
+@pytest.mark.parametrize("name", registered("feed_forward", "gated"))
+def test_a_gate_multiplies_the_activations(name):
     """Shazeer 2020, equation 6, with biases: GLU by its sigmoid."""
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
-    module = layer("feed_forward", feed_forward="gated(activation='sigmoid')")
+    module = layer("feed_forward", feed_forward=f"{name}(activation='sigmoid')")
     variables = randomised(module.init(jax.random.key(0), x, None, train=False))
     inner, gate, outer = (
         lambda x, p=variables["params"][name]: np.float64(x) @ p["kernel"] + p["bias"]
@@ -61,8 +63,8 @@ def test_a_gate_multiplies_the_activations():
     np.testing.assert_allclose(module.apply(variables, x, None, train=False), expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("kind", ["layer", "rms", "none"])
-@pytest.mark.parametrize("residual", ["post", "pre", "none"])
+@pytest.mark.parametrize("kind", registered("norm", "layer", "rms", "none"))
+@pytest.mark.parametrize("residual", registered("residual", "post", "pre", "none"))
 def test_residual_puts_the_norm_where_it_says(residual, kind):
     epsilon = 0.1  # large, so that it shows
     x = np.random.default_rng(6).standard_normal((2, 3, D)) + 0.5

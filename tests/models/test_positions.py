@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.cases import registered
 
 from transformer.models import boxes
 
@@ -32,7 +33,7 @@ LAYOUTS = {"interleaved": paper_encoding, "concatenated": program_encoding}
 LAYOUTS["halves"] = lambda *x: paper_encoding(*x)[::2] + paper_encoding(*x)[1::2]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", registered("positions", *LAYOUTS))
 @pytest.mark.parametrize("d_model", [6, 64])
 def test_sinusoids_are_the_formula(layout, d_model):
     positions = np.array([[0, 1, 2, 3], [9, 57, 511, 10_000]])

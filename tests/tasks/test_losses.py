@@ -113,9 +113,6 @@ def test_bfloat16_logits_are_summed_in_float32(tokens):
         assert low[name] == high[name]
 
 
-# In blocks
-
-
 D = 5
 
 
