@@ -82,7 +82,6 @@ OPTIONS = {
     **{"dropout_rate": 0.0, "positions": "none"},
 }
 del OPTIONS["dtype"]
-registry.PARTS["residual"]["batch"] = f"{__name__}:BatchNormResidual"
 
 
 class BatchNormResidual(nn.Module):
@@ -153,6 +152,7 @@ class RecurrentModel(nn.Module):
 
 
 def main() -> None:
+    registry.PARTS["residual"]["batch"] = f"{__name__}:BatchNormResidual"
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=KINDS, default="transformer")
     parser.add_argument("--text", type=Path, help="a text file; else the built-in corpus's English")

@@ -104,8 +104,8 @@ class MultiHeadAttention(nn.Module):
     ) -> Array:
         """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
         q_BTHK = self.project_queries(queries_BTD, view.query_positions_BT)
-        fused_attention = kernels.chosen().fused_attention(self) if train else None
-        if fused_attention:
+        fused_attention = kernels.chosen().fused_attention(self)  # refuses a layer before training
+        if fused_attention and train:
             context_BTHC = fused_attention(q_BTHK, keys_values, view.mask_BTS)
         else:
             context_BTHC, weights_BHTS = self.attend(q_BTHK, keys_values, view, train=train)
