@@ -128,9 +128,9 @@ def test_the_parts_of_each_box_are_those_of_the_registry():
     for box, parts in registry.PARTS.items():
         section = PAGES["docs/boxes.md"].partition(f"## `{box}`\n")[2].partition("\n## ")[0]
         rows = re.findall(r"^\| `(.*?)`.*\| `(.*?)` \|$", section, re.M)
-        found = {boxes.names(box, part)[0]: file for part, file in rows}
+        actual = {boxes.names(box, part)[0]: file for part, file in rows}
         path = lambda code: code.partition(":")[0].replace(".", "/").removeprefix("transformer/")
-        assert found == {name: f"{path(code)}.py" for name, code in parts.items()}
+        assert actual == {name: f"{path(code)}.py" for name, code in parts.items()}
 
 
 def test_parts_of_one_s_own(monkeypatch):

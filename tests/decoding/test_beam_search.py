@@ -37,8 +37,8 @@ from transformer.decoding import beam_search, sampling
 @functools.partial(tiny.jit, static_argnames=("length", "width", "options"))
 def _search_tables(tables, bounds, alpha, *, length, width, options):
     state, options = initial_state(tables, width, length), {"alpha": alpha, **dict(options)}
-    found = table_model.search(beam_search, table_step, tables, state, bounds, **options)
-    return found.tokens_BWT, found.scores_BW
+    final = table_model.search(beam_search, table_step, tables, state, bounds, **options)
+    return final.tokens_BWT, final.scores_BW
 
 
 def search_tables(tables, bounds, alpha, *, length, width, **options):

@@ -35,8 +35,8 @@ def sample_tables(tables, bounds, rng_B, *, length=13, width=4, **changes):
     options = {"penalty": "gnmt", "alpha": 0.6, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
     options |= {"rng_B": rng_B, **changes}
     state = initial_state(tables, width, length)
-    found = table_model.search(sampling, table_step, tables, state, bounds, **options)
-    return found.tokens_BWT, found.scores_BW
+    final = table_model.search(sampling, table_step, tables, state, bounds, **options)
+    return final.tokens_BWT, final.scores_BW
 
 
 def test_the_same_keys_give_the_same_samples_and_others_others():

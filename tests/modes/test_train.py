@@ -86,8 +86,8 @@ def test_fewer_steps_than_the_warm_up_are_said(
 def test_scores_of_the_training_text_are_said(tiny_config, caplog, key, said):
     prepare.check(tiny_config({f"data.{key}": "train"}))
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    found = [f"config.data.{key}='train' is what the model is" in x for x in warnings]
-    assert found == [True] * said
+    actual = [f"config.data.{key}='train' is what the model is" in x for x in warnings]
+    assert actual == [True] * said
 
 
 def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, monkeypatch):

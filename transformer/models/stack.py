@@ -127,9 +127,9 @@ def sublayers(options: LayerOptions, causal: bool, dtype: jnp.dtype) -> list[tup
                 "config.model.decoder_mixer"
             )
     given = {"options": options, "causal": causal, "dtype": dtype}
-    of_layers = functools.partial(boxes.parts, num_layers=options.num_layers, **given)
-    mixers = of_layers("mixer", options.mixer)
-    return list(zip(mixers, of_layers("feed_forward", options.feed_forward), strict=True))
+    mixers = boxes.parts("mixer", options.mixer, options.num_layers, **given)
+    networks = boxes.parts("feed_forward", options.feed_forward, options.num_layers, **given)
+    return list(zip(mixers, networks, strict=True))
 
 
 def multiply_adds(

@@ -76,13 +76,13 @@ def test_it_is_the_loop_of_the_paper(capacity, train):
     params = params_of(module)
     room = math.ceil(capacity * T / E) if train else T
     *expected, dropped = looped(params, x, SEGMENTS, room, 0.3)
-    found = run(module, params, x, view_of(SEGMENTS), train)
-    for actual, right in zip(found, expected, strict=True):
+    outputs = run(module, params, x, view_of(SEGMENTS), train)
+    for actual, right in zip(outputs, expected, strict=True):
         np.testing.assert_allclose(actual, right, atol=1e-5)
     assert (dropped > 2) == (train and capacity == SOME)
     if not dropped:  # a row without segments is one text
         whole = run(module, params, x, View(None, None, None), train)[0]
-        np.testing.assert_allclose(whole[SEGMENTS > 0], found[0][SEGMENTS > 0], atol=1e-6)
+        np.testing.assert_allclose(whole[SEGMENTS > 0], outputs[0][SEGMENTS > 0], atol=1e-6)
 
 
 def test_the_balance_loss_is_least_where_all_experts_are_used_alike():
@@ -108,10 +108,10 @@ def test_the_balance_of_all_layers_is_in_the_loss_of_a_model():
     model = tiny.model(feed_forward="experts(count=3, balance=0.1)", num_layers=1)
     batch = tiny.batch([tiny.pairs(), [], tiny.pairs(seed=1)], 14, 14)
     sums = functools.partial(losses.token_loss, model=model, blocks=2, **tiny.SMOOTHING)
-    found = tiny.jit(sums)(tiny.parameters(model, batch["inputs"]), batch, rng=jax.random.key(0))
+    logged = tiny.jit(sums)(tiny.parameters(model, batch["inputs"]), batch, rng=jax.random.key(0))
     # Of two layers, each 1 or more a token.
-    assert found["balance"] / found["weight"] > 2 * 0.1
-    assert found["loss"] > found["balance"]
+    assert logged["balance"] / logged["weight"] > 2 * 0.1
+    assert logged["loss"] > logged["balance"]
 
 
 @pytest.mark.parametrize(("field", "value"), [("capacity", 0.0), ("balance", -0.1)])

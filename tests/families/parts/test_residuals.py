@@ -16,5 +16,5 @@ def test_rezero_is_the_identity_at_first_and_adds_a_share():
     first, variables = module.init_with_output(jax.random.key(0), x, method=run)
     np.testing.assert_array_equal(first, x)
     assert variables == {"params": {"alpha": 0.0}}
-    found = module.apply({"params": {"alpha": jnp.float32(0.7)}}, x, method=run)
-    np.testing.assert_allclose(found, x + 0.7 * np.sin(x), atol=1e-6)
+    actual = module.apply({"params": {"alpha": jnp.float32(0.7)}}, x, method=run)
+    np.testing.assert_allclose(actual, x + 0.7 * np.sin(x), atol=1e-6)

@@ -69,14 +69,14 @@ def row(tmp_path, monkeypatch):
     sweeps.fake(monkeypatch)
 
     def make(name, scores):
-        found = []
+        made = []
         for run in runs(tmp_path, f"[rows.{name}]\nseeds = {list(scores)}\n"):
             result = {"kind": "test", "set": "test", "bleu": scores[run.seed]}
             run.workdir.mkdir()
             (run.workdir / "metrics.jsonl").write_text(f"{json.dumps(result)}\n")
             failure = "" if scores[run.seed] else "failed"
-            found.append(outcomes.Outcome(run, failure, result={} if failure else result))
-        return found
+            made.append(outcomes.Outcome(run, failure, result={} if failure else result))
+        return made
 
     return make
 

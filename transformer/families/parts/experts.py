@@ -23,9 +23,8 @@ class Experts(FeedForward):
 
     Departures: capacity and balance are of the tokens of a row, not of the batch, so that rows do
     not depend on each other, nor on how many devices share them; texts of one packed row share its
-    capacity, the earlier ones first. In inference an expert has room
-    for all tokens, so that a step of decoding has the output of a call: at E times the work. The
-    router's input is not jittered.
+    capacity, the earlier ones first. In inference an expert has room for all tokens, so that a step
+    of decoding has the output of a call: at E times the work. The router's input is not jittered.
     """
 
     count: int = 8  # E

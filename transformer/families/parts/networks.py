@@ -34,7 +34,8 @@ class Sigmoid(FeedForward):
     activate = staticmethod(nn.sigmoid)
 
 
-ACTIVATIONS = {"relu": nn.relu, "gelu": dense.gelu, "silu": nn.silu, "sigmoid": nn.sigmoid}
+ACTIVATIONS = {"relu": FeedForward.activate, "gelu": Gelu.activate}
+ACTIVATIONS |= {"silu": Silu.activate, "sigmoid": Sigmoid.activate}
 
 
 class Gated(FeedForward):
@@ -45,15 +46,18 @@ class Gated(FeedForward):
 
     activation: str
 
-    def hidden(self, x_BTD: Array) -> Array:
+    activate = property(lambda self: ACTIVATIONS[self.activation])
+
+    def setup(self) -> None:
         check_value("model.feed_forward.activation", self.activation, tuple(ACTIVATIONS))
-        linear = dense.linear(self.dtype)
-        h_BTF = ACTIVATIONS[self.activation](linear(self.options.d_ff, name="inner")(x_BTD))
-        return h_BTF * linear(self.options.d_ff, name="gate")(x_BTD)
+
+    def hidden(self, x_BTD: Array) -> Array:
+        gate = dense.linear(self.dtype)(self.options.d_ff, name="gate")
+        return super().hidden(x_BTD) * gate(x_BTD)
 
     @nn.nowrap
     def multiply_adds(self) -> int:
-        return 3 * self.options.d_model * self.options.d_ff
+        return super().multiply_adds() + self.options.d_model * self.options.d_ff
 
 
 def no_network(parent: None = None) -> None:

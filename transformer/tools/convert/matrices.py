@@ -9,8 +9,6 @@ import math
 
 import numpy as np
 
-from transformer.models.positions import waves
-
 
 def to_foreign(path: str, array: np.ndarray) -> np.ndarray:
     """Returns our kernel as a matrix [out, in], and a bias of heads [H, K] as a vector.
@@ -39,9 +37,10 @@ def from_foreign(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def sinusoids(count: int, d_model: int) -> np.ndarray:
-    """Returns Marian's sinusoids [P, D] of `count` positions: all sines, then all cosines."""
-    exponents = np.arange(d_model // 2) / (d_model // 2)
-    return np.concatenate(waves(np.arange(count), exponents), axis=-1)
+    """Returns Marian's sinusoids [P, D] of `count` positions."""
+    from transformer.families.parts.other_positions import halves
+
+    return np.array(halves(np.arange(count), d_model))
 
 
 def are_sinusoids(table: np.ndarray, d_model: int, first: int) -> bool:
