@@ -42,7 +42,7 @@ class GatedLinear(nn.Module):
     options: LayerOptions
     causal: bool
     dtype: jnp.dtype
-    chunk: int  # positions that are computed at once; it changes the cost alone
+    chunk: int = 16  # positions that are computed at once; it changes the cost alone
 
     def setup(self) -> None:
         rule = f"at least 1 and at most {LONGEST_CHUNK}"

@@ -28,7 +28,7 @@ class Lstm(nn.Module):
     options: LayerOptions
     causal: bool
     dtype: jnp.dtype
-    forget_bias: float
+    forget_bias: float = 1.0
 
     def setup(self) -> None:
         D = self.options.d_model

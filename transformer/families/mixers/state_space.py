@@ -33,9 +33,9 @@ class StateSpace(nn.Module):
     options: LayerOptions
     causal: bool
     dtype: jnp.dtype
-    state_size: int  # N
-    expand: int
-    width: int  # of the convolution
+    state_size: int = 16  # N
+    expand: int = 2
+    width: int = 4  # of the convolution
 
     def setup(self) -> None:
         for key in ("state_size", "expand", "width"):
