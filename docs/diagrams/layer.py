@@ -57,7 +57,7 @@ def attention(it: Box, call: Call) -> str:
         ways.append(((at, y + INPUTS + 20), (at, y + WEIGHTS)))
         if name == "query" or not crossed:
             ways.append(((x, y), (x, turn), (at, turn), (at, y + INPUTS)))
-    (_, weights), (*_, H, K) = (find(call, x).output for x in (f"{call.name}.attend", "query"))
+    (_, weights), (*_, H, K) = (find(call, x).output for x in (f"{call.name}.attend_to", "query"))
     lines = f"softmax({score(call)}) v", f"weights {shape(weights)}"
     drawn += small(x, y + WEIGHTS, INNER, it.kind, *lines)
     drawn += small(x, y + OUTPUT, INNER, it.kind, f"output {H} × {K} → {call.output[-1]}")

@@ -29,7 +29,7 @@ def draw() -> str:
 
 def one_head(attention: Call) -> str:
     """Draws what each head does: figure 2, left."""
-    (B, T, _, C), (*_, S) = find(attention, f"{attention.name}.attend").output
+    (B, T, _, C), (*_, S) = find(attention, f"{attention.name}.attend_to").output
     rows = [
         ("attention", ("scores", score(attention))),
         ("plain", ("mask",)),

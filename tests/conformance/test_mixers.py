@@ -29,15 +29,14 @@ def cases(*needed):
 
 
 def can(name, what):
-    [(_, kind, _)] = boxes.parse("mixer", PARTS[name])
-    return getattr(kind, what, True)
+    [mixer] = boxes.parse("mixer", PARTS[name])
+    return getattr(mixer.code, what, True)
 
 
 @functools.cache
 def mixer_of(name, causal=True, dtype="float32"):
-    [(_, kind, fields)] = boxes.parse("mixer", PARTS[name])
-    options = tiny.model(num_layers=1).options
-    return kind(options=options, causal=causal, dtype=jnp.dtype(dtype), **fields)
+    given = {"options": tiny.model(num_layers=1).options, "causal": causal}
+    return boxes.part("mixer", PARTS[name], dtype=jnp.dtype(dtype), **given)()
 
 
 @functools.cache

@@ -25,18 +25,14 @@ class ScaledDot(nn.Module):
     @nn.compact
     def __call__(self, q_BTHK: Array, k_BHKS: Array) -> Array:
         """Returns scores_BHTS."""
-        return dot(q_BTHK * q_BTHK.shape[-1] ** -0.5, k_BHKS)
+        q_BTHK = q_BTHK * q_BTHK.shape[-1] ** -0.5
+        # Not rounded to the inputs' type, as the kernels' product is: the softmax takes float32.
+        return jnp.einsum("BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32)
 
     @nn.nowrap
     def multiply_adds(self, num_heads: int, key_size: int) -> int:
         """Returns the multiply-adds of one query, besides q . k."""
         return 0
-
-
-def dot(q_BTHK: Array, k_BHKS: Array) -> Array:
-    """Returns the dot products of queries and keys, scores_BHTS."""
-    # Not rounded to the inputs' type, as the kernels' product is: the softmax takes float32.
-    return jnp.einsum("BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32)
 
 
 def attend(
@@ -108,11 +104,11 @@ class MultiHeadAttention(nn.Module):
         if fused_attention and train:
             context_BTHC = fused_attention(q_BTHK, keys_values, view.mask_BTS)
         else:
-            context_BTHC, weights_BHTS = self.attend(q_BTHK, keys_values, view, train=train)
+            context_BTHC, weights_BHTS = self.attend_to(q_BTHK, keys_values, view, train=train)
             self.sow("intermediates", "attention", weights_BHTS)
         return self.output(context_BTHC)
 
-    def attend(
+    def attend_to(
         self, q_BTHK: Array, keys_values: KeysValues, view: View, *, train: bool
     ) -> tuple[Array, Array]:
         """Returns (context_BTHC, weights_BHTS) of queries over keys with as many heads."""

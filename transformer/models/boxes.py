@@ -53,7 +53,7 @@ import ast
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 
@@ -64,6 +64,14 @@ from transformer.models import fields
 Part = Callable[..., nn.Module]
 GIVEN = {"options", "causal", "dtype", "max_positions"} | fields.FLAX
 PATTERNS = ("mixer", "feed_forward")  # boxes that may differ from layer to layer
+
+
+class Named(NamedTuple):
+    """A part as a config names it, with all fields of its own."""
+
+    name: str
+    code: Part
+    fields: dict[str, Any]
 
 
 def part(box: str, text: str, **given: Any) -> Part:
@@ -79,14 +87,13 @@ def parts(box: str, pattern: str, num_layers: int, **given: Any) -> tuple[Part, 
     """Returns the constructor of each layer's part."""
     named = parse(box, pattern)
     # Layer i has element i of the pattern, which is repeated: a,a,b is a,a,b,a,a,b in six layers.
-    return tuple(
-        functools.partial(code, **{k: x for k, x in given.items() if k in _keywords(code)}, **own)
-        for _, code, own in (named[i % len(named)] for i in range(num_layers))
-    )
+    takes = lambda code: {k: x for k, x in given.items() if k in _keywords(code)}
+    made = [functools.partial(x.code, **takes(x.code), **x.fields) for x in named]
+    return tuple(made[i % len(made)] for i in range(num_layers))
 
 
-def parse(box: str, pattern: str, key: str = "") -> list[tuple[str, Part, dict[str, Any]]]:
-    """Returns (name, code, its own fields) of each part of a pattern "local(window=16), a".
+def parse(box: str, pattern: str, key: str = "") -> list[Named]:
+    """Returns the parts of a pattern "local(window=16), a".
 
     A field that is not given has its default. UserError if it is no list of a box's parts, each
     with fields of its own; it names the `key` of config.model, the box's own by default.
@@ -106,8 +113,8 @@ def parse(box: str, pattern: str, key: str = "") -> list[tuple[str, Part, dict[s
     return [_with_fields(box, key, *x) for x in named]
 
 
-def _with_fields(box: str, key: str, name: str, given: dict) -> tuple[str, Part, dict[str, Any]]:
-    """Returns (name, code, all fields) of a part; UserError if it has not the fields `given`."""
+def _with_fields(box: str, key: str, name: str, given: dict) -> Named:
+    """Returns a part with its fields; UserError if it has not those `given`."""
     check_value(key, name, tuple(registry.PARTS[box]))
     code = registry.load(registry.PARTS[box][name])
     own = {k: x for k, x in _keywords(code).items() if k not in GIVEN}
@@ -123,12 +130,12 @@ def _with_fields(box: str, key: str, name: str, given: dict) -> tuple[str, Part,
             f"{name}({_arguments(given)})"
         )
     # In one order and of one type, so that the same part is always written out alike.
-    return name, code, {k: x.annotation(values[k]) for k, x in own.items()}
+    return Named(name, code, {k: x.annotation(values[k]) for k, x in own.items()})
 
 
 def names(box: str, pattern: str) -> list[str]:
     """Returns the names of a pattern's parts: ['local', 'a'] of "local(window=16),a"."""
-    return [name for name, _, _ in parse(box, pattern)]
+    return [x.name for x in parse(box, pattern)]
 
 
 def written_out(fields: Mapping[str, Any]) -> dict[str, str]:
@@ -138,9 +145,7 @@ def written_out(fields: Mapping[str, Any]) -> dict[str, str]:
     """
     boxes = {**{box: box for box in registry.PARTS}, "decoder_mixer": "mixer"}
     return {
-        key: ",".join(
-            _written(name, _arguments(own)) for name, _, own in parse(box, fields[key], key)
-        )
+        key: ",".join(_written(x.name, _arguments(x.fields)) for x in parse(box, fields[key], key))
         for key, box in boxes.items()
         if fields.get(key) and registry.PARTS.keys() <= set(fields)
     }

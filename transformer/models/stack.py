@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from transformer.errors import UserError
 from transformer.models import boxes, cache
 from transformer.models.attention import MultiHeadAttention
-from transformer.models.boxes import Part
 from transformer.models.cache import Cache, KeysValues, Queries
 from transformer.models.layer_options import LayerOptions
 from transformer.models.layers import Layer
@@ -32,7 +31,11 @@ class Stack(nn.Module):
 
     def setup(self) -> None:
         options = self.options
+        if not self.causal:
+            _check_both_ways(options)
         given = {"options": options, "causal": self.causal, "dtype": jnp.dtype(self.dtype)}
+        mixers = boxes.parts("mixer", options.mixer, options.num_layers, **given)
+        networks = boxes.parts("feed_forward", options.feed_forward, options.num_layers, **given)
         residual = boxes.part("residual", options.residual, **given)
         cross_attention = functools.partial(MultiHeadAttention, **given | {"causal": False})
         self.layers = [
@@ -44,7 +47,7 @@ class Stack(nn.Module):
                 feed_forward=feed_forward(),
                 feed_forward_residual=residual(),
             )
-            for mixer, feed_forward in sublayers(**given)
+            for mixer, feed_forward in zip(mixers, networks, strict=True)
         ]
         if options.final_norm:
             self.norm = boxes.part("norm", options.norm, **given)()
@@ -114,22 +117,15 @@ class Stack(nn.Module):
         return x_BQD, Cache(updated, queries.ancestry_BWP)
 
 
-def sublayers(options: LayerOptions, causal: bool, dtype: jnp.dtype) -> list[tuple[Part, Part]]:
-    """Returns the constructors of each layer's mixer and feed-forward network.
-
-    UserError for a mixer that cannot be in such a stack.
-    """
-    for name, mixer, _ in boxes.parse("mixer", options.mixer):
-        if not causal and not getattr(mixer, "both_ways", True):
+def _check_both_ways(options: LayerOptions) -> None:
+    """Raises UserError for a mixer that cannot be in an encoder."""
+    for mixer in boxes.parse("mixer", options.mixer):
+        if not getattr(mixer.code, "both_ways", True):
             raise UserError(
-                f"config.model.mixer={options.mixer!r}: {name} reads earlier positions only, an "
-                "encoder reads later ones, too: give the decoder alone another mixer by "
+                f"config.model.mixer={options.mixer!r}: {mixer.name} reads earlier positions only, "
+                "an encoder reads later ones, too: give the decoder alone another mixer by "
                 "config.model.decoder_mixer"
             )
-    given = {"options": options, "causal": causal, "dtype": dtype}
-    mixers = boxes.parts("mixer", options.mixer, options.num_layers, **given)
-    networks = boxes.parts("feed_forward", options.feed_forward, options.num_layers, **given)
-    return list(zip(mixers, networks, strict=True))
 
 
 def multiply_adds(
@@ -137,16 +133,19 @@ def multiply_adds(
 ) -> int:
     """Returns the multiply-adds of one of `length` positions in all layers, and below the first."""
     given = {"options": options, "causal": causal, "dtype": jnp.dtype("float32")}
-    # Without a parent, which a model whose method calls this would be.
-    total = boxes.part("positions", options.positions, **given)(parent=None).multiply_adds
-    residual = boxes.part("residual", options.residual, **given)(parent=None).multiply_adds
-    for mixer, feed_forward in sublayers(**given):
-        total += residual + mixer(parent=None).multiply_adds(length)
-        if cross_attention:
-            total += residual + MultiHeadAttention(**given, parent=None).multiply_adds(length)
-        if (network := feed_forward(parent=None)) is not None:
-            total += residual + network.multiply_adds()
-    return total
+
+    def modules(box: str) -> list[nn.Module]:
+        made = boxes.parts(box, getattr(options, box), options.num_layers, **given)
+        # Without a parent, which a model whose method calls this would be.
+        return [part(parent=None) for part in made]
+
+    sublayers = [mixer.multiply_adds(length) for mixer in modules("mixer")]
+    sublayers += [x.multiply_adds() for x in modules("feed_forward") if x is not None]
+    if cross_attention:
+        attention = MultiHeadAttention(**given, parent=None)
+        sublayers += [attention.multiply_adds(length)] * options.num_layers
+    residuals = len(sublayers) * modules("residual")[0].multiply_adds
+    return sum(sublayers) + residuals + modules("positions")[0].multiply_adds
 
 
 def check(model: nn.Module) -> None:
@@ -158,8 +157,8 @@ def check(model: nn.Module) -> None:
             f"config.model.num_heads={options.num_heads} (or give key_size and value_size)"
         )
     reads_relative = any(issubclass(mixer, MultiHeadAttention) for mixer in _mixers(model))
-    [(_, kind, _)] = boxes.parse("positions", options.positions)
-    if has(kind, "heads", "scores", "context") and not reads_relative:
+    [positions] = boxes.parse("positions", options.positions)
+    if has(positions.code, "heads", "scores", "context") and not reads_relative:
         raise UserError(
             f"config.model.positions={options.positions!r} is read by attention only, and "
             f"config.model.mixer={options.mixer!r} has none"
@@ -186,7 +185,7 @@ def _mixers(model: nn.Module) -> list[type[nn.Module]]:
     """Returns the classes of the mixers in a model's stacks."""
     patterns = {"mixer": model.options.mixer, "decoder_mixer": getattr(model, "decoder_mixer", "")}
     parse = functools.partial(boxes.parse, "mixer")
-    return [kind for key, x in patterns.items() if x for _, kind, _ in parse(x, key)]
+    return [mixer.code for key, x in patterns.items() if x for mixer in parse(x, key)]
 
 
 def stacked_weights(sown: dict) -> dict[str, Array]:

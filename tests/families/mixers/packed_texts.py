@@ -8,7 +8,7 @@ import numpy as np
 from conformance.tiny_models import PARTS
 from helpers import tiny
 
-from transformer.models import masks, stack
+from transformer.models import boxes, masks
 
 D = tiny.ARGUMENTS["d_model"]
 LENGTHS = [(7, 1, 9, 17), (20, 13), (0, 5, 29)]  # of the texts of each row
@@ -20,8 +20,8 @@ RELATIVE = [{"positions": PARTS[f"positions/{x}"]} for x in ("shaw", "rotary", "
 
 def mixer(pattern, causal=True, dtype="float32", **changes):
     options = tiny.model(num_layers=1, mixer=pattern, **changes).options
-    [(make, _)] = stack.sublayers(options, causal, jnp.dtype(dtype))
-    return make()
+    given = {"options": options, "causal": causal, "dtype": jnp.dtype(dtype)}
+    return boxes.part("mixer", pattern, **given)()
 
 
 def rows(lengths=LENGTHS, room=36):

@@ -41,7 +41,7 @@ class GroupedQuery(SelfAttention):
     def key_heads(self) -> int:
         return self.num_key_heads
 
-    def attend(
+    def attend_to(
         self, q_BTHK: Array, keys_values: KeysValues, view: View, *, train: bool
     ) -> tuple[Array, Array]:
         """Returns (context_BTHC, weights_BHTS) of queries of H heads over keys of G heads.
@@ -58,7 +58,7 @@ class GroupedQuery(SelfAttention):
         mask_BQS = jnp.tile(view.mask_BTS, (1, M if view.mask_BTS.shape[1] > 1 else 1, 1))
         positions_BQ = jnp.tile(view.query_positions_BT, (1, M))
         view = view._replace(mask_BTS=mask_BQS, query_positions_BT=positions_BQ)
-        context_BQGC, weights_BGQS = super().attend(q_BQGK, keys_values, view, train=train)
+        context_BQGC, weights_BGQS = super().attend_to(q_BQGK, keys_values, view, train=train)
         # [B, Q, G, C] -> [B, M, T, G, C] -> [B, T, G, M, C] -> [B, T, H, C].
         context = context_BQGC.reshape(B, M, T, G, -1).transpose(0, 2, 3, 1, 4)
         # [B, G, Q, S] -> [B, H, T, S] moves nothing: m * T + t of g is t of g * M + m.

@@ -115,7 +115,7 @@ class Local(SelfAttention):
             mask_BTS &= queries_BT[:, :, None] >= keys_BS[:, None, :]
         keys_values = seen(k_BHKS, axis=3), seen(v_BHSC, axis=2)
         view = View(mask_BTS, queries_BT, keys_BS)
-        context_BTHC, _ = self.attend(own(q_BTHK, axis=1), keys_values, view, train=train)
+        context_BTHC, _ = self.attend_to(own(q_BTHK, axis=1), keys_values, view, train=train)
         # [B * n, size, H, C] -> [B, n * size, H, C], the last block without its padding.
         return context_BTHC.reshape(B, -1, H, context_BTHC.shape[-1])[:, :T]
 

@@ -27,8 +27,8 @@ class Shaw(Positions):
 
     def setup(self) -> None:
         check_value("model.positions.max_distance", self.max_distance, "at least 1")
-        [(_, score, _)] = boxes.parse("score", self.options.score)
-        if not score.linear:
+        [score] = boxes.parse("score", self.options.score)
+        if not score.code.linear:
             raise UserError(
                 f"config.model.score={self.options.score!r} does not go with positions='shaw': "
                 "the score of a key and a distance must be the sum of theirs"

@@ -22,8 +22,8 @@ class Rotary(Positions):
                 f"config.model.positions='rotary' rotates pairs: the size of a head's keys must "
                 f"be even, found {key_size} (config.model.key_size, or d_model / num_heads)"
             )
-        [(_, score, _)] = boxes.parse("score", options.score)
-        if not score.turns:
+        [score] = boxes.parse("score", options.score)
+        if not score.code.turns:
             raise UserError(
                 f"config.model.score={options.score!r} does not go with positions='rotary': it is "
                 "no function of products of queries and keys, which rotations leave as they are"

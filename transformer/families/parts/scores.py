@@ -5,9 +5,14 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import dense
-from transformer.models.attention import ScaledDot, dot
+from transformer.models.attention import ScaledDot
 
 Array = jax.Array
+
+
+def dot(q_BTHK: Array, k_BHKS: Array) -> Array:
+    """Returns the dot products of queries and keys, scores_BHTS, summed in float32."""
+    return jnp.einsum("BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32)
 
 
 class Dot(ScaledDot):

@@ -71,8 +71,8 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
 
 def _check_halves(model: TextClassifier, max_length: int) -> None:
     """Raises UserError where positions would not tell a second text from the first."""
-    [(_, kind, _)] = boxes.parse("positions", model.options.positions)
-    if not has(kind, "__call__"):
+    [positions] = boxes.parse("positions", model.options.positions)
+    if not has(positions.code, "__call__"):
         raise UserError(
             "config.data.num_texts=2 needs positions of the input, such as 'learned', which tell "
             f"the texts apart, found config.model.positions={model.options.positions!r}"

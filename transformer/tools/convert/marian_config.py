@@ -193,6 +193,6 @@ def check(model: nn.Module) -> None:
         "feed_forward": tuple(ACTIVATIONS.values()),
     }
     forms.check(model, "Hugging Face's Marian", allowed, "ctranslate2 or safetensors")
-    [(_, _, norm)] = boxes.parse("norm", model.options.norm)
-    if (epsilon := norm["epsilon"]) != EPSILON:
+    [norm] = boxes.parse("norm", model.options.norm)
+    if (epsilon := norm.fields["epsilon"]) != EPSILON:
         logging.warning("export: LayerNorm's epsilon is %g there, %g here", EPSILON, epsilon)

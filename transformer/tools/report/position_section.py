@@ -57,12 +57,12 @@ def section(loaded: Inside) -> Section | None:
     model, params = loaded.run.config.model, loaded.params
     if "positions" not in model:
         return None
-    [(kind, _, own)] = boxes.parse("positions", model.positions)
+    [(kind, _, fields)] = boxes.parse("positions", model.positions)
     plots = []
     if kind == "shaw":
-        plots = [_distances(params, own["max_distance"])]
+        plots = [_distances(params, fields["max_distance"])]
     elif kind in ("alibi", "t5"):
-        plots = [_biases(kind, params, model, own)]
+        plots = [_biases(kind, params, model, fields)]
     elif "position_grid" in params:
         plots = [_grid(np.asarray(params["position_grid"]))]
     elif kind != "none":
@@ -125,10 +125,10 @@ def _distances(params: Tree, max_distance: int) -> Plot:
     return _heat_map("Distances", list(lengths.values()), about, axes)
 
 
-def _biases(kind: str, params: Tree, model: ConfigDict, own: dict) -> Plot:
+def _biases(kind: str, params: Tree, model: ConfigDict, fields: dict) -> Plot:
     """Returns a heat map of what is added to a score at each distance, a row a head.
 
-    `own` are the fields of this kind of positions.
+    `fields` are those of this kind of positions.
     """
     from transformer.families.parts import biases
 
@@ -140,7 +140,7 @@ def _biases(kind: str, params: Tree, model: ConfigDict, own: dict) -> Plot:
         rows = {f"head {head}": bias for head, bias in enumerate(biases_HS, start=1)}
     for half, number, bias_HR in _of_layers(params, "distance_bias"):
         causal = half == "decoder"
-        buckets = biases.t5_buckets(query, keys, own["max_distance"], causal)
+        buckets = biases.t5_buckets(query, keys, fields["max_distance"], causal)
         is_seen = (shown <= 0) | (not causal)
         for head, bias in enumerate(bias_HR[:, buckets[0, 0]] * is_seen, start=1):
             rows[f"{half} {number}.{head}"] = bias
