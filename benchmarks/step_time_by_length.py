@@ -2,12 +2,14 @@
 
     python -m benchmarks.step_time_by_length
     python -m benchmarks.step_time_by_length --picture steps.svg --lengths 16,64,256
+    python -m benchmarks.step_time_by_length --sweep configs/sweeps/boxes.toml --lengths 64
 
 Every step has the same number of target positions, and as many source positions: the rows get fewer
 as they get longer. A recurrent model computes the positions of a row one after the other, so that
 its step takes longer the longer the rows are; attention computes them at once, but compares each
-with each. --configs are those of models of about equal size; each takes turns in a process of its
-own, with the allocator that launch.py sets up, and the medians are printed.
+with each. --configs are those of models of about equal size, or --sweep names a file of rows; each
+takes turns in a process of its own, with the allocator that launch.py sets up, and the medians are
+printed.
 """
 
 import argparse
@@ -15,6 +17,8 @@ import json
 import statistics
 import sys
 from pathlib import Path
+
+from ml_collections import ConfigDict
 
 from benchmarks import yardstick
 
@@ -29,11 +33,13 @@ CONFIGS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--configs", default=",".join(CONFIGS))
+    parser.add_argument("--sweep", type=Path, help="a file of --mode=sweep, for its rows")
     parser.add_argument("--lengths", default="8,16,32,64,128", help="positions of a row")
     parser.add_argument("--positions", type=int, default=2048, help="of a step, per side")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each length in a turn")
     parser.add_argument("--picture", type=Path, help="a file to draw into: .svg, .png or .pdf")
+    parser.add_argument("--json", type=Path, help="a file for {config: ms of each length}")
     parser.add_argument("--engine", help="one config's turn (for the program itself)")
     arguments = parser.parse_args()
     if arguments.engine:
@@ -44,7 +50,8 @@ def main() -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Lets the configs take turns, and prints a row for each."""
-    pythons = dict.fromkeys(arguments.configs.split(","), sys.executable)
+    names = [*rows(arguments.sweep)] if arguments.sweep else arguments.configs.split(",")
+    pythons = dict.fromkeys(names, sys.executable)
     lengths, module = lengths_of(arguments), "benchmarks.step_time_by_length"
     taken = yardstick.take_turns(module, pythons, arguments.turns)
     print("ms a step of rows of   " + "".join(f"{n:>9}" for n in lengths) + "   params")
@@ -56,8 +63,18 @@ def report(arguments: argparse.Namespace) -> None:
         label = name.removeprefix("configs/").replace(".py", "")
         cells = "".join(f"{t:9.1f}" for t in times[name])
         print(f"{label:23}{cells}   {turns[0]['params']:,}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(times), "utf-8")
     if arguments.picture:
         draw(times, lengths, arguments)
+
+
+def rows(sweep: Path) -> dict[str, ConfigDict]:
+    """The config of each row of a sweep's file, by its name."""
+    from transformer.tools.sweep import sweep_file
+
+    read = sweep_file.read(sweep, Path("runs"), ["--config.data.directory=."])
+    return {row.name: row.runs[0].config for row in read}
 
 
 def lengths_of(arguments: argparse.Namespace) -> list[int]:
@@ -74,7 +91,10 @@ def turn(arguments: argparse.Namespace) -> None:
     from transformer.tasks.task import abstract_params
     from transformer.workdir import config_files
 
-    config = config_files.load_config(arguments.engine)
+    if arguments.sweep:
+        config = rows(arguments.sweep)[arguments.engine].copy_and_resolve_references()
+    else:
+        config = config_files.load_config(arguments.engine)
     startup.set_compilation_cache(config.compilation_cache)
     V, seconds = config.vocabulary.size, {}
     vocabulary = {f"{side}_vocab_size": V for side in ("source", "target")}

@@ -13,6 +13,7 @@ import pytest
 from helpers import pages, tiny
 
 from benchmarks import table1
+from docs import tables
 from transformer import registry
 from transformer.models import boxes
 
@@ -26,6 +27,7 @@ def test_what_a_page_names_exists(page):
     text = PAGES[page]
     assert not pages.missing_files(text) | pages.missing_links(text, Path(page).parent)
     assert not pages.missing_functions(text) | pages.wrong_keys(text)
+    assert tables.written(text, json.loads(tables.RESULTS.read_text("utf-8"))) == text
 
 
 def test_folders_are_where_the_readme_has_them():
