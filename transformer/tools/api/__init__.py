@@ -5,5 +5,6 @@ program of its own lacks what launch.py sets up for speed on CPUs: the allocator
 calling thread computing, and a scheduler for little memory (runtime/startup.py); together a quarter
 of a small training step, and nothing on an accelerator.
 
-Read loading.py (a workdir -> a model; training), then trained_models.py, a class for each task.
+Read loading.py (a workdir -> a model; training), trained_models.py (a class for each task), then
+calls.py (what their calls share).
 """

@@ -1,18 +1,18 @@
 """A workdir -> a model to call; a config -> a trained workdir."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from transformer import registry
-from transformer.errors import UserError, did_you_mean
+from transformer.errors import UserError
 from transformer.models import kernels
 from transformer.modes import command_line
 from transformer.runtime import paths
-from transformer.workdir import config_files, key_tables
+from transformer.workdir import config_files
 
 # {config.task: the class of its models}
 KINDS = {
@@ -73,39 +73,8 @@ def train(
     return result
 
 
-def changed(config: ConfigDict, section: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the keys of config.SECTION with changes.
-
-    UserError for a key that there is not, and for a wrong value.
-    """
-    if changes:
-        for key in changes:
-            if key not in config[section]:
-                hint = did_you_mean(key, config[section])
-                raise UserError(f"there is no key config.{section}.{key}{hint}")
-        _, table = key_tables.task_table(config)
-        key_tables.check_values({f"{section}.{key}": x for key, x in changes.items()}, table)
-    return {**config[section], **changes}
-
-
 def as_arguments(changes: Mapping[str, Any] | None) -> list[str]:
     """Returns {"train.num_steps": 9} as ["--config.train.num_steps=9"]."""
     if not isinstance(changes, Mapping | None):
         raise UserError(f'expected changes such as {{"train.num_steps": 9}}, found {changes!r:.80}')
     return [f"--config.{key}={value}" for key, value in (changes or {}).items()]
-
-
-def like_input(inputs: Any, answers: Iterator, single: type | tuple[type, ...] = str) -> Any:
-    """Returns one answer for one input, an iterator for an iterator, and else a list."""
-    if isinstance(inputs, single):
-        return next(answers)
-    return answers if isinstance(inputs, Iterator) else list(answers)
-
-
-def several(inputs: Any, single: type | tuple[type, ...] = str) -> Iterable:
-    """Returns one input as a list of it, and several as they are; UserError for what is neither."""
-    if isinstance(inputs, single):
-        return [inputs]
-    if not isinstance(inputs, Iterable) or isinstance(inputs, bytes | Mapping):
-        raise UserError(f"expected one input, a list or a generator, found {inputs!r:.80}")
-    return inputs

@@ -15,7 +15,7 @@ from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.tasks import attention_weights, saved_model, translation, vocabularies
 from transformer.tasks.task import check_positions, load_task
-from transformer.tools.api.loading import changed, like_input, several
+from transformer.tools.api.calls import changed, like_input, several
 from transformer.workdir import key_tables
 
 Texts = str | Iterable[str]

@@ -28,60 +28,54 @@ from transformer.tools.serve.served import Served
 BYTES_PER_CHARACTER = 12  # at most, in JSON: a character beyond U+FFFF is \uD83D\uDE00
 
 
-def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
-    """Returns the service of models by their names; `options` are config.serve."""
-    metrics, batchers = guard.Metrics(), {}
+class Service:
+    """What a service answers: models by their names, with a queue of lines for each.
 
-    def batcher(name: str, count: int) -> Batcher:
+    `options` are config.serve.
+    """
+
+    def __init__(self, models: Mapping[str, Served], options: ConfigDict):
+        self.models, self.options, self.metrics = models, options, guard.Metrics()
+        self.batchers: dict[tuple[str, int], Batcher] = {}  # of a model, and of how many hypotheses
+        self.page_lock = asyncio.Lock()  # one page at a time: drawing is not what it is for
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """Context manager: threads and queues, while the service runs."""
+        # A thread for each batch at a time, and one for the page.
+        threads = 1 + sum(2 * model.workers for model in self.models.values())
+        executor = concurrent.futures.ThreadPoolExecutor(threads)
+        asyncio.get_running_loop().set_default_executor(executor)
+        for name, model in self.models.items():
+            for count in {1, model.num_hypotheses}:
+                self.batchers[name, count] = self._batcher(name, count)
+        self.metrics.waiting.set_function(self.num_waiting)
+        yield
+        for batcher in self.batchers.values():
+            batcher.close()
+
+    def _batcher(self, name: str, count: int) -> Batcher:
         def translate(lines: list[str], numbers: list[int]) -> list[list[Hypothesis]]:
-            metrics.lines.labels(name).observe(len(lines))
-            return models[name].translate(lines, numbers, count)
+            self.metrics.lines.labels(name).observe(len(lines))
+            return self.models[name].translate(lines, numbers, count)
 
         return Batcher(
             translate,
-            workers=models[name].workers,
-            batch_lines=options.batch_lines,
-            wait=options.batch_wait,
+            workers=self.models[name].workers,
+            batch_lines=self.options.batch_lines,
+            wait=self.options.batch_wait,
         )
 
-    def num_waiting() -> int:
-        return sum(x.num_waiting() for x in batchers.values())
+    def num_waiting(self) -> int:
+        """Returns how many lines are in no batch yet."""
+        return sum(batcher.num_waiting() for batcher in self.batchers.values())
 
-    @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        # A thread for each batch at a time, and one for the page.
-        threads = 1 + sum(2 * model.workers for model in models.values())
-        executor = concurrent.futures.ThreadPoolExecutor(threads)
-        asyncio.get_running_loop().set_default_executor(executor)
-        for name, model in models.items():
-            for count in {1, model.num_hypotheses}:
-                batchers[name, count] = batcher(name, count)
-        metrics.waiting.set_function(num_waiting)
-        yield
-        for each in batchers.values():
-            each.close()
-
-    app = FastAPI(
-        title="Translation",
-        version=transformer.__version__,
-        lifespan=lifespan,
-        docs_url=None,  # these pages load scripts from elsewhere
-        redoc_url=None,
-        generate_unique_id_function=lambda route: route.name,
-    )
-    app.add_middleware(
-        guard.Guard,
-        max_bytes=BYTES_PER_CHARACTER * (options.max_characters + options.max_lines) + 1024,
-        timeout=options.timeout,
-        metrics=metrics,
-    )
-
-    def submit(name: str, lines: list[str], count: int) -> list[asyncio.Future]:
+    def submit(self, name: str, lines: list[str], count: int) -> list[asyncio.Future]:
         """Begins to translate; an HTTPException where a limit is exceeded."""
-        name = name or next(iter(models))
+        options, name = self.options, name or next(iter(self.models))
         lines = [*map(encodable, lines)]
-        if name not in models:
-            raise HTTPException(404, f"no model {name!r}: expected {', '.join(models)}")
+        if name not in self.models:
+            raise HTTPException(404, f"no model {name!r}: expected {', '.join(self.models)}")
         lengths = [*map(len, lines)]
         for size, most, what, unit in (
             (sum(lengths), options.max_characters, "", "character"),
@@ -90,59 +84,78 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
         ):
             if size > most:
                 raise HTTPException(413, f"{what}more than {quantity(most, unit)}")
-        if count > (limit := models[name].num_hypotheses):
+        if count > (limit := self.models[name].num_hypotheses):
             raise HTTPException(422, f"num_hypotheses must be at most {limit}, found {count}")
-        if num_waiting() + len(lines) > options.max_waiting:
+        if self.num_waiting() + len(lines) > options.max_waiting:
             raise HTTPException(503, "too many lines wait, try again", {"Retry-After": "1"})
-        return batchers[name, 1 if count == 1 else limit].submit(lines)
+        return self.batchers[name, 1 if count == 1 else limit].submit(lines)
 
-    errors = {
-        code: {"model": schema.Error} for code in (400, 404, 408, 413, 415, 422, 500, 503, 504)
-    }
-    responses = {**errors, 200: {"content": {"application/x-ndjson": {}}}}  # the latter: a stream
-
-    answer_model = {"response_model": schema.TranslateAnswer, "response_model_exclude_none": True}
-
-    @app.post("/translate", responses=responses, **answer_model)
-    async def translate(asked: schema.TranslateRequest, request: Request) -> Any:
+    async def translate(self, asked: schema.TranslateRequest, request: Request) -> Any:
         """Translates a text, or several."""
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         parts, count = [re.split("\r?\n", text) for text in texts], asked.num_hypotheses
-        futures = submit(asked.model, [line for part in parts for line in part], count)
+        futures = self.submit(asked.model, [line for part in parts for line in part], count)
         if asked.stream:
             places = [(i, j) for i, part in enumerate(parts) for j in range(len(part))]
-            lines = streamed(places, futures, count, options.timeout)
+            lines = streamed(places, futures, count, self.options.timeout)
             return StreamingResponse(lines, media_type="application/x-ndjson")
-        answers = iter(await all_of(futures, request, options.timeout))
+        answers = iter(await all_of(futures, request, self.options.timeout))
         several = [best_of(list(itertools.islice(answers, len(part))), count) for part in parts]
         answer = {"translations": [hypotheses[0]["text"] for hypotheses in several]}
         return answer | ({"hypotheses": several} if count > 1 else {})
 
-    @app.head("/health", include_in_schema=False)
-    @app.get("/health")
-    async def health() -> dict[str, Any]:
+    async def health(self) -> dict[str, Any]:
         """Says that the service answers, and by which models."""
-        return {"status": "ok", "models": list(models)}
+        return {"status": "ok", "models": list(self.models)}
 
-    @app.get("/metrics", response_class=Response)
-    async def metrics_text() -> Response:
+    async def metrics_text(self) -> Response:
         """Counts, times and sizes, for Prometheus."""
-        text = prometheus_client.generate_latest(metrics.registry)
+        text = prometheus_client.generate_latest(self.metrics.registry)
         return Response(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
-    page_lock = asyncio.Lock()  # one page at a time: drawing is not what the service is for
-
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    async def page(request: Request, text: str = "", model: str = "") -> str:
-        name, text = model or next(iter(models)), " ".join(text.split())
-        count = models[name].num_hypotheses if name in models else 1
-        [hypotheses] = await all_of(submit(name, [text], count), request, options.timeout)
+    async def page(self, request: Request, text: str = "", model: str = "") -> str:
+        """Shows how a text is translated."""
+        name, text = model or next(iter(self.models)), " ".join(text.split())
+        count = self.models[name].num_hypotheses if name in self.models else 1
+        submitted = self.submit(name, [text], count)
+        [hypotheses] = await all_of(submitted, request, self.options.timeout)
         try:
-            async with asyncio.timeout(options.timeout), page_lock:
-                return await asyncio.to_thread(models[name].page, text, hypotheses)
+            async with asyncio.timeout(self.options.timeout), self.page_lock:
+                return await asyncio.to_thread(self.models[name].page, text, hypotheses)
         except TimeoutError:
             raise HTTPException(504, "too many pages are asked for, try again") from None
 
+
+def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
+    """Returns the service of models by their names; `options` are config.serve."""
+    service = Service(models, options)
+    app = FastAPI(
+        title="Translation",
+        version=transformer.__version__,
+        lifespan=service.lifespan,
+        docs_url=None,  # these pages load scripts from elsewhere
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.add_middleware(
+        guard.Guard,
+        max_bytes=BYTES_PER_CHARACTER * (options.max_characters + options.max_lines) + 1024,
+        timeout=options.timeout,
+        metrics=service.metrics,
+    )
+    errors = {
+        code: {"model": schema.Error} for code in (400, 404, 408, 413, 415, 422, 500, 503, 504)
+    }
+    app.post(
+        "/translate",
+        responses={**errors, 200: {"content": {"application/x-ndjson": {}}}},  # the latter: streams
+        response_model=schema.TranslateAnswer,
+        response_model_exclude_none=True,
+    )(service.translate)
+    app.get("/health")(service.health)
+    app.head("/health", include_in_schema=False)(service.health)
+    app.get("/metrics", response_class=Response)(service.metrics_text)
+    app.get("/", response_class=HTMLResponse, include_in_schema=False)(service.page)
     app.exception_handler(HTTPException)(
         lambda request, error: schema.error_response(error.status_code, error.detail, error.headers)
     )
