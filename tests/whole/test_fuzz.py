@@ -1,0 +1,72 @@
+"""A damaged copy of a trained workdir translates as the whole one, or is refused in one line.
+
+Never another answer, never a traceback. `make fuzz` damages 10,000 copies.
+"""
+
+import collections
+import json
+import os
+import random
+import shutil
+
+import pytest
+from helpers.damage import damaged
+
+from transformer.decoding.translator import Translator
+from transformer.modes import command_line
+from transformer.tasks import translation
+
+COPIES = int(os.environ.get("FUZZ_COPIES", "500"))
+LINES = ["가나다라", "마바사", "아자차카타"]
+JSON = (b"[]", b"{}", b"null", b'"x"', b"1e999", b'[{"a": []}]')
+
+
+def translated(workdir, weights):
+    """What --mode=translate answers."""
+    arguments = [f"--workdir={workdir}", f"--config.evaluate.weights={weights}"]
+    _, _, config = command_line.parse(["--mode=translate", *arguments])
+    run = translation.load(config, workdir)
+    return [*Translator(run.model, run.vocabulary, **config.decode).translate(run.params, LINES)]
+
+
+def damage(chosen, file, files):
+    """Damages a file in one of nine ways; the word for it."""
+    content = file.read_bytes()
+    ways = {
+        "delete": None,
+        "empty": b"",
+        "double": content + content,
+        "other": chosen.choice(files).read_bytes(),
+        "json": chosen.choice(JSON),
+    }
+    way = chosen.choice([*ways, "bytes", "bytes", "bytes", "bytes"])
+    file.unlink()  # a hard link
+    if way != "delete":
+        file.write_bytes(ways[way] if way in ways else damaged(chosen, content))
+    return way
+
+
+@pytest.mark.slow
+def test_a_damaged_workdir_gives_the_right_answer_or_one_line(tiny_run, tmp_path):
+    whole, chosen, outcomes = tiny_run.workdir, random.Random(0), collections.Counter()
+    right = {weights: translated(whole, weights) for weights in ("latest", "best", "average")}
+    names = sorted(x.relative_to(whole) for x in whole.rglob("*") if x.is_file())
+    # The config may be edited by hand: another value of it gives another answer.
+    edited = json.loads((whole / "config.json").read_text())
+    for number in range(COPIES):
+        copy = shutil.copytree(whole, tmp_path / f"{number}", copy_function=os.link)
+        name, weights = chosen.choice(names), chosen.choice([*right])
+        way = damage(chosen, copy / name, [whole / x for x in names])
+        try:
+            answer = translated(copy, weights)
+        except (ValueError, OSError) as error:
+            assert "\n" not in str(error), f"{number}: {name} ({way}), {weights}: {error}"
+            outcomes["refused"] += 1
+        except Exception as error:
+            raise AssertionError(f"{number}: {name} ({way}), {weights}") from error
+        else:
+            if name.name != "config.json" or json.loads((copy / name).read_text()) == edited:
+                assert answer == right[weights], f"{number}: {name} ({way}), {weights}"
+            outcomes["right"] += 1
+        shutil.rmtree(copy)
+    assert min(outcomes["refused"], outcomes["right"]) > COPIES / 5, outcomes
