@@ -119,8 +119,7 @@ def write_api(app: Sphinx) -> None:
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.rst"):
         old.unlink()
-    tree = re.findall(r"^ {6}(\S+)/ ", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
-    rooms = [f"transformer/{x}" for x in tree if x != "tools/api"] + ["docs/tour"]
+    rooms = [x for x in in_reading_order() if x != "transformer/tools/api"] + ["docs/tour"]
     rooms = [x for x in rooms if (ROOT / x).exists()]
     for room in rooms:
         init = ROOT / room / "__init__.py"
@@ -132,6 +131,16 @@ def write_api(app: Sphinx) -> None:
         (folder / f"{name.replace('/', '.')}.rst").write_text(page, "utf-8")
     pages = [f"   {x.removeprefix('transformer/').replace('/', '.')}" for x in rooms]
     (folder / "index.rst").write_text(API + "\n".join(pages), "utf-8")
+
+
+def in_reading_order() -> list[str]:
+    """Returns the folders of transformer/ in the order of the README's tree."""
+    _, _, rest = (ROOT / "README.md").read_text("utf-8").partition("    transformer/\n")
+    tree, _, _ = rest.partition("\n\n")
+    order = re.findall(r"(\w+)/", tree)
+    folders = {x.parent.name: x.parent for x in (ROOT / "transformer").rglob("__init__.py")}
+    rooms = [x for x in order if x in folders and x not in ("families", "tools")]
+    return [folders[x].relative_to(ROOT).as_posix() for x in rooms]
 
 
 def title(text: str, line: str) -> str:
