@@ -12,7 +12,7 @@ VENV ?= .venv
 INSTALLED = $(VENV)/installed-$(VERSION)
 TOOLS = $(VENV)/tools-$(VERSION)
 
-.PHONY: install train test test-slow test-all check docs lint size kill-matrix
+.PHONY: install train test test-slow test-all test-nightly check docs lint size kill-matrix fuzz
 install: $(INSTALLED)
 
 train: $(INSTALLED)
@@ -21,13 +21,16 @@ train: $(INSTALLED)
 # A process a core, each with whole files: tests of a file share what they trained.
 PYTEST = $(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
 test: $(TOOLS)  # what proves the mathematics, the data, a resumed and a killed run: five to seven minutes
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not nightly" $(TESTS)
 
 test-slow: $(TOOLS)  # long matrices: of kills, meshes, several processes, damage
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow and not nightly"
 
-test-all: $(TOOLS)
-	$(PYTEST)
+test-all: $(TOOLS)  # both
+	$(PYTEST) -m "not nightly"
+
+test-nightly: $(TOOLS)  # these, what is too long for a commit, and matrices of a larger size
+	KILLS=20 FUZZ_COPIES=10000 SERVE_REQUESTS=10000 $(PYTEST)
 
 # A model, a part or a task of the registry is held to its contract, a line for each fault:
 # make check MODEL=transformer, make check PART=positions/shaw, make check TASK=translation.
@@ -38,9 +41,13 @@ check: $(TOOLS)
 		$(VENV)/bin/python -m pytest --assert=plain --tb=no -rf \
 		$(addprefix tests/conformance/,$(CHECKED))
 
-# One run, ended 20 times at random moments; `make test-slow` does so five times.
+# One run, ended 20 times at random moments; `make test-slow` does so three times.
 kill-matrix: $(TOOLS)
 	KILLS=20 $(VENV)/bin/python -m pytest -k kill_matrix
+
+# 10,000 damaged copies of a workdir, each read; `make test-slow` reads 500.
+fuzz: $(TOOLS)
+	FUZZ_COPIES=10000 $(VENV)/bin/python -m pytest tests/whole/test_fuzz.py
 
 docs: $(TOOLS)  # the pages of docs/ and the docstrings as a site, to be read without a network
 	$(VENV)/bin/python -m sphinx --quiet -d $(VENV)/doctrees -c docs . site

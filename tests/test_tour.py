@@ -20,6 +20,8 @@ TOLERANCES = {"vit": 0.15}
 # Numbers of a picture that may differ by more. Of the 100 patches of the ViT one was seen to,
 # between an AMD and an Intel CPU, whose products round otherwise.
 OUTLIERS = {"vit": 4}
+# Half of the time of all pictures.
+LONGEST = ("forgetting", "bottleneck", "mixers", "gpt", "position_probe", "vit", "order")
 
 
 def matches(page, pattern):
@@ -128,7 +130,10 @@ def differences(drawn, kept, tolerance, path=""):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", tour.STEPS)
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(x, marks=pytest.mark.nightly) if x in LONGEST else x for x in tour.STEPS],
+)
 def test_a_command_draws_the_pictures_that_the_pages_show(step, tmp_path, capsys):
     tour.main([step, f"--picture={tmp_path / 'drawn.svg'}"])
     assert capsys.readouterr().out.endswith("drawn.svg\n")

@@ -45,7 +45,7 @@ def test_checkpoints_are_where_they_belong(tiny_run):
 
 # Killed, signalled, and resumed by the same command, in processes with one device
 
-KILLS = int(os.environ.get("KILLS", "5"))  # of one run
+KILLS = int(os.environ.get("KILLS", "3"))  # of one run
 STEPS = 48 * KILLS
 LONGER = {"train.num_steps": STEPS, "evaluate.every": 100}
 
