@@ -9,6 +9,7 @@ is paid for by what it removes.
 import ast
 import io
 import pathlib
+import signal
 import tokenize
 
 import pytest
@@ -59,6 +60,7 @@ def test_nothing_outgrows_its_limit(name):
 
 def main() -> None:
     """Prints the ledger: the size of every folder, and the sums beside their limits."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as `head` ends it
     for name, folders in sizes().items():
         print(f"{name:24}{sum(folders.values()):6,} of {LIMITS[name]:,}")
         for folder, count in filter(all, folders.items()):

@@ -168,6 +168,7 @@ def test_a_stream_ends_with_its_error(caplog):
     ("body", "status", "error"),
     [
         ('{"text": ', 400, "not JSON"),
+        ("[" * 3000, 400, "nested too deeply"),
         ("[]", 422, "body: Input should be"),
         ({"text": [1] * 100_000}, 413, "bytes"),
         ({"text": "a", **{f"key{i}": 1 for i in range(150)}}, 422, "key0: Extra inputs"),

@@ -156,9 +156,7 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
     app.head("/health", include_in_schema=False)(service.health)
     app.get("/metrics", response_class=Response)(service.metrics_text)
     app.get("/", response_class=HTMLResponse, include_in_schema=False)(service.page)
-    app.exception_handler(HTTPException)(
-        lambda request, error: schema.error_response(error.status_code, error.detail, error.headers)
-    )
+    app.exception_handler(HTTPException)(schema.refused)
     app.exception_handler(RequestValidationError)(schema.invalid)
     app.exception_handler(Exception)(
         lambda request, error: schema.error_response(500, schema.failure(error))

@@ -6,6 +6,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 
 # Checked up to the first that is none: a list may be as long as the body.
 Texts = Annotated[list[str], Field(fail_fast=True)]
@@ -53,6 +54,13 @@ def failure(error: Exception) -> str:
 def error_response(status: int, error: str, headers: dict | None = None) -> JSONResponse:
     """Returns an answer that says why there is none."""
     return JSONResponse({"error": error}, status, headers)
+
+
+def refused(request: Request, error: HTTPException) -> JSONResponse:
+    """Returns an answer for a request that is not served."""
+    too_deep = isinstance(error.__cause__, RecursionError)
+    why = "the body is not JSON: it is nested too deeply" if too_deep else error.detail
+    return error_response(error.status_code, why, error.headers)
 
 
 def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
