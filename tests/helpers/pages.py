@@ -160,8 +160,8 @@ def commands(text):
     found = []
     for line in (*code, *re.findall(r"`([^`]+)`", prose)):
         if "python" in line and not PLACEHOLDER.search(line):
-            # multi30k_ablations.py:NAME, process_id=$i, gs://BUCKET/run, runs/{a,b}
-            line = line.replace(":NAME", ":base").replace("gs://", "")
+            # process_id=$i, gs://BUCKET/run, runs/{a,b}
+            line = line.replace("gs://", "")
             line = re.sub(r"=(?:\$\w+|[A-Z])(?= |$)", "=1", line)
             each = lambda m: " ".join(m[1] + name for name in m[2].split(","))
             found += _after_python(re.sub(r"(\S+)\{([\w,]+)\}", each, line))
