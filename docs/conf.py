@@ -58,7 +58,13 @@ NAVIGATION = {
     ),
     "Use": ("docs/your-data", "docs/decoding", "docs/serving", "docs/python", "docs/interop"),
     "Look at runs": ("docs/report", "docs/comparing", "docs/auditing"),
-    "Large runs": ("docs/running", "docs/reliability", "docs/scaling", "docs/performance"),
+    "Large runs": (
+        "docs/troubleshooting",
+        "docs/running",
+        "docs/reliability",
+        "docs/scaling",
+        "docs/performance",
+    ),
     "Results": ("docs/results", "docs/table1"),
     "The code": (
         "docs/boxes",

@@ -133,6 +133,15 @@ def test_the_parts_of_each_box_are_those_of_the_registry():
         assert actual == {name: f"{path(code)}.py" for name, code in parts.items()}
 
 
+def test_the_messages_of_troubleshooting_are_said():
+    files = [*(pages.ROOT / "transformer").rglob("*.py"), pages.ROOT / "launch.py"]
+    source = re.sub(r'"\s*\n\s*f?"', "", "".join(file.read_text("utf-8") for file in files))
+    rows = re.findall(r"^\| (.*?) \|", PAGES["docs/troubleshooting.md"], re.MULTILINE)
+    messages = [x for row in rows for x in re.findall("`([^`]+[ =:][^`]*)`", row)]
+    assert len(messages) > 15
+    assert not [message for message in messages if message not in source]
+
+
 def test_parts_of_one_s_own(monkeypatch):
     """Those of docs/forking.md: a model of all of them runs."""
     page, changes = PAGES["docs/forking.md"], {}
