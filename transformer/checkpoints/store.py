@@ -144,7 +144,8 @@ class CheckpointStore:
 
     def shapes(self, step: int, item: str) -> Tree:
         """Returns an item of a step as jax.ShapeDtypeStructs. Not collective."""
-        saved = self._orbax.metadata(self.place(step)).item_metadata[item].tree
+        # Of this item alone: the files of another are not read, and may be damaged.
+        saved = ocp.StandardCheckpointHandler().metadata(self.place(step) / item).tree
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), saved)
 
     def close(self) -> None:
