@@ -3,6 +3,7 @@
     "model.d_model": 512,  # a key without a rule
     "train.num_steps": [100_000, "at least 1"],  # [default, rule]
     "evaluate.weights": ["average", ("average", "best", "latest")],  # the values it can have
+    "decode.method": ["beam", "a name in registry.METHODS"],  # of transformer/registry.py
 
 A key is set, and named in messages, as config.train.num_steps. Its type is that of the default. A
 rule is words, such as "at least 0 and below 1", or the tuple of the allowed values. All values are

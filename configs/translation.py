@@ -8,7 +8,7 @@ config plus the presets of tensor2tensor (the authors' code).
 
 from ml_collections import ConfigDict
 
-from configs import _keys, _layers, _run, _vocabulary
+from configs import _keys, _layers, _run, _sampling, _vocabulary
 
 KEYS = {
     **_run.KEYS,
@@ -55,7 +55,8 @@ KEYS = {
     # rouge-score). "": none.
     "evaluate.scores": "",
     "evaluate.samples": [3, "at least 0"],  # translations to log after each validation
-    "decode.method": ["beam", ("beam", "sample", "mbr")],  # 'mbr': minimum Bayes risk over samples
+    # Or 'sample'; or 'mbr', minimum Bayes risk over samples.
+    "decode.method": ["beam", "a name in registry.METHODS"],
     "decode.beam_width": [4, "at least 1"],
     # 'gnmt': ((5 + length) / 6)^alpha, the paper's; 'power': length^alpha; or 'none'.
     "decode.length_penalty": ["gnmt", ("gnmt", "power", "none")],
@@ -65,14 +66,8 @@ KEYS = {
     # no live beam is ahead, which takes fewer steps.
     "decode.stopping": ["best", ("best", "full", "ahead")],
     "decode.num_hypotheses": [1, "at least 1"],  # translations to output per line
-    "decode.num_samples": [32, "at least 1"],  # samples that 'mbr' draws per line
-    "decode.temperature": [1.0, "above 0 and at most 1000"],  # of 'sample' and 'mbr'
-    # Sample from the k most likely pieces; 0: from all.
-    "decode.top_k": [0, "at least 0"],
-    # Nucleus: sample from the likeliest pieces of this total probability.
-    "decode.top_p": [1.0, "above 0 and at most 1"],
-    "decode.seed": [0, "at least 0"],  # of 'sample' and 'mbr'
-    "decode.utility": ["chrf", ("chrf", "bleu")],  # of 'mbr'
+    **_sampling.KEYS,
+    "decode.seed": [0, "at least 0"],  # of methods that draw at random
     # Least number of output pieces, without the end symbol.
     "decode.min_length": [0, "at least 0"],
     # An output is at most this many pieces longer than its source.

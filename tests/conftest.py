@@ -103,6 +103,14 @@ def text_dir():
 
 
 @pytest.fixture(scope="session")
+def untrained():
+    """(model, params) of `decoders.untrained_model`."""
+    from helpers import decoders
+
+    return decoders.untrained_model()
+
+
+@pytest.fixture(scope="session")
 def tiny_values(data_dir, text_dir):
     """What makes configs/parallel_text.py tiny, as {config key: value}."""
     return {

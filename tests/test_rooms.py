@@ -19,6 +19,7 @@ APART = {("models", room) for room in CORE} - {("models", "models")} | {("data",
 SHARED = {
     "families/texts": "families/labels",
     "families/images": "families/labels",
+    "families/language_model": "families/sampling",
     **dict.fromkeys((f"tools/{path.name}" for path in LIBRARY.glob("tools/*/")), "tools/pages"),
 }
 # Libraries, and the folders or files that may import them.

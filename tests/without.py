@@ -20,6 +20,7 @@ from collections.abc import Iterable
 
 NEEDED_BY = {
     "families/labels": ["families/texts", "families/images"],
+    "families/sampling": ["families/language_model"],
     "families/language_model": ["families/memory"],  # the model of its config
     "families/parts": [f"families/{x}" for x in ("texts", "images", "language_model", "recurrent")],
     "tools/pages": [
@@ -61,6 +62,11 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     if "tuned" in entries:
         run = root / "configs" / "_run.py"
         run.write_text(run.read_text().replace('"kernels": "tuned"', '"kernels": "plain"'))
+    if "sample" in entries:
+        (root / "configs" / "_sampling.py").unlink()
+        task = root / "configs" / "translation.py"
+        text = task.read_text().replace(", _sampling", "").replace("    **_sampling.KEYS,\n", "")
+        task.write_text(text)
     configs = delete_configs(root / "configs", entries)
     delete_importers(root, (*packages, *modules, *configs))  # tests/families is `families` to tests
     delete_sweeps(root, entries)

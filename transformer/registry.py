@@ -114,6 +114,13 @@ TASKS = {
     "memory": "transformer.families.memory.memory_task",
 }
 
+# {config.decode.method: a function of the values of config.decode -> a decoding.methods.Method}
+METHODS = {
+    "beam": "transformer.decoding.beam_search:method",
+    "sample": "transformer.families.sampling.sampling:method",
+    "mbr": "transformer.families.sampling.mbr:method",
+}
+
 # {config.evaluate.scores: a function (hypotheses, references) -> {name: score}} of translations
 SCORES = {
     "rouge": "transformer.families.summaries.rouge:word_scores",

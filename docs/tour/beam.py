@@ -17,15 +17,8 @@ TRANSLATIONS = {
 }
 SEARCH = {
     **{"method": "beam", "length_penalty": "none", "length_alpha": 0.0, "stopping": "best"},
-    **{
-        "num_hypotheses": 1,
-        "num_samples": 1,
-        "temperature": 1.0,
-        "top_k": 0,
-        "top_p": 1.0,
-        "seed": 0,
-    },
-    **{"min_length": 0, "extra_length": 8, "batch_tokens": 64, "workers": 1},
+    **{"num_hypotheses": 1, "seed": 0, "min_length": 0, "extra_length": 8},
+    **{"batch_tokens": 64, "workers": 1},
 }
 
 

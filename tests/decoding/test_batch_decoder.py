@@ -1,4 +1,4 @@
-"""BatchDecoder: few static shapes, padded rows, stages, limits, hypotheses and samples of ids."""
+"""BatchDecoder: few static shapes, padded rows, stages, limits, hypotheses of ids."""
 
 import collections
 import time
@@ -7,10 +7,10 @@ import jax
 import numpy as np
 import pytest
 from helpers import reversal, tiny
-from helpers.decoders import DECODE, LINES, PIECES, build, hypotheses_of, make_batch_decoder, parts
+from helpers.decoders import DECODE, LINES, METHODS, PIECES, build, make_batch_decoder, parts
 
 from transformer.data import tokenizer
-from transformer.decoding import batch_decoder, beam_search, compiled
+from transformer.decoding import beam_search, compiled
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.compiled import advance, resize, start
 
@@ -119,7 +119,7 @@ def test_an_output_is_at_most_its_source_and_extra_length_long(extra_length):
     assert lengths == [1 + extra_length, 4 + extra_length, 9 + extra_length]
 
 
-@pytest.mark.parametrize("method", ["beam", "sample"])
+@pytest.mark.parametrize("method", METHODS)
 def test_no_translation_is_shorter_than_min_length(method, untrained):
     model, params = untrained
     sources = reversal.ids([line for line in LINES if len(line.split()) == 11] + ["a", "c d"])
@@ -133,23 +133,11 @@ def test_no_translation_is_shorter_than_min_length(method, untrained):
             assert 10 <= len(ids) <= max(10, len(part.source) - 1 + DECODE["extra_length"])
 
 
-@pytest.mark.parametrize(
-    "count", [batch_decoder.SAMPLES_TOGETHER, batch_decoder.SAMPLES_TOGETHER + 3]
-)
-def test_any_number_of_samples(count, untrained):
-    """Samples of several searches are all different, like those of one."""
-    for changes in ({}, {"batch_tokens": 1, "workers": 2}):
-        [line] = hypotheses_of(
-            untrained, ["e f g h a b c d"], method="sample", num_hypotheses=count, **changes
-        )
-        assert len(line) == count
-        assert len({hypothesis.text for hypothesis in line}) == count
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "longest"),
-    [({}, 9), ({}, 60), ({"method": "sample", "num_hypotheses": 10}, 9), ({"extra_length": 50}, 9)],
+    [({}, 9), ({}, 60), ({"extra_length": 50}, 9)]
+    + [({"method": method, "num_hypotheses": 10}, 9) for method in METHODS[1:]],
     ids=str,
 )
 def test_no_search_is_larger_than_the_rehearsed_one(untrained, changes, longest):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers import oracles, table_model, tiny
 from helpers.cases import slow_but
+from helpers.decoders import DECODE, METHODS
 from helpers.table_model import (
     LEAST,
     LIMITS,
@@ -30,8 +31,9 @@ from helpers.table_model import (
     wide_enough,
 )
 
+from transformer import registry
 from transformer.data.tokenizer import END
-from transformer.decoding import beam_search, sampling
+from transformer.decoding import beam_search, methods
 
 
 @functools.partial(tiny.jit, static_argnames=("length", "width", "options"))
@@ -209,24 +211,19 @@ def test_stops_when_no_live_beam_can_win():
     assert score == pytest.approx(math.log(0.4), abs=1e-4)
 
 
-METHODS = {
-    "beam": functools.partial(table_model.search, beam_search, num_hypotheses=2),
-    "sample": functools.partial(
-        table_model.search, sampling, rng_B=keys(24), temperature=1.2, top_k=4, top_p=0.95
-    ),
-}
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_search_in_stages_equals_one_of_a_single_stage(method):
+@pytest.mark.parametrize("name", METHODS)
+def test_a_search_in_stages_equals_one_of_a_single_stage(name):
     """Stages end when some sentences are done, the room is full, or all are done."""
+    changes = {"length_penalty": "power", "length_alpha": 1.0, "num_hypotheses": 2}
+    changes |= {"temperature": 1.2, "top_k": 4, "top_p": 0.95}
+    method = registry.load(registry.METHODS[name])(methods.Decode(**{**DECODE, **changes}))
     every_table = tables(range(24), spread=1.5)
     kept = bounds(wide_enough(LIMITS, LEAST, PREFIXES), 24, LEAST, PREFIXES)
 
     @tiny.jit
     def go_on(search, until):
-        options = {"penalty": "power", "alpha": 1.0, "until_active": until}
-        return METHODS[method](table_step, every_table, search, kept, **options)
+        options = {**dict(method.options), "rng_B": keys(24), "until_active": until}
+        return table_model.search(method, table_step, every_table, search, kept, **options)
 
     whole = go_on(initial_state(every_table, 3, 24), 0)
     search, places = initial_state(every_table, 3, 3), []

@@ -1,4 +1,4 @@
-"""Translator: known answers, odd and over-long lines, prefixes, samples; any batches of lines."""
+"""Translator: known answers, odd and over-long lines, prefixes; any batches of lines."""
 
 import time
 
@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 from helpers import reversal, tiny
-from helpers.decoders import DECODE, FEW, LINES, PIECES, Echo, build, hypotheses_of
+from helpers.decoders import DECODE, FEW, LINES, METHODS, PIECES, Echo, build, hypotheses_of
 
+from transformer import registry
 from transformer.data import tokenizer
-from transformer.decoding import sampling
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
@@ -53,7 +53,7 @@ def test_a_chunk_is_read_when_it_is_needed(read_ahead, untrained):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["beam", "sample"])
+@pytest.mark.parametrize("method", METHODS)
 def test_progress_is_told_before_lines_are_given_out(method, untrained):
     """After each batch; in the end each line is counted once: blank, split or duplicate."""
     counts = []
@@ -108,13 +108,10 @@ def test_source_and_target_have_their_own_vocabulary(untrained):
     "line", ["abc " * 20, "a" * 60, "a" * 60 + " b c", "b c " + "a" * 60, "aabb cc dd " * 9]
 )
 def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, untrained):
-    # Sampling, which draws for every part, also for equal ones.
-    echo = build(untrained[0], Echo(), method="sample", max_length=max_length)
+    echo = build(untrained[0], Echo(), max_length=max_length)
     [translated] = echo.translate(untrained[1], [line])
-    [ids] = reversal.ids([line])
     seen = [part.source for part in echo.batch_decoder.seen]
     assert translated == line.strip()
-    assert sum(len(part) - 1 for part in seen) == len(ids) - 1
     for part in seen:
         assert 1 < len(part) <= max_length
         assert part.index(tokenizer.END) == len(part) - 1
@@ -158,9 +155,6 @@ def same(hypotheses, expected):
         assert [h.score for h in line] == pytest.approx([h.score for h in other], rel=1e-4)
 
 
-SAMPLE = {"method": "sample", "num_hypotheses": 4, "temperature": 0.5}
-
-
 @pytest.fixture(scope="module")
 def best(untrained):
     hypotheses = hypotheses_of(untrained, LINES, num_hypotheses=2)
@@ -168,15 +162,11 @@ def best(untrained):
     return hypotheses
 
 
-@pytest.fixture(scope="module")
-def drawn(untrained):
-    return hypotheses_of(untrained, LINES, **SAMPLE)
-
-
-@pytest.fixture(params=["beam", "sample"])
-def asked(request, best, drawn):
+@pytest.fixture(scope="module", params=METHODS)
+def asked(request, untrained):
     """(changed keys, what LINES are translated to): the best hypotheses, or samples."""
-    return {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[request.param]
+    changes = {"method": request.param, "num_hypotheses": 2, "temperature": 0.5}
+    return changes, hypotheses_of(untrained, LINES, **changes)
 
 
 @pytest.mark.parametrize(
@@ -226,21 +216,22 @@ def test_lines_of_a_text_are_translated_apart_as_together(untrained, asked):
         same(list(hypotheses), [expected[i] for i in numbers])
 
 
-@pytest.mark.parametrize(("method", "searched"), [("beam", 5), ("sample", 9), ("mbr", 9)])
-def test_equal_lines_are_searched_once_but_drawn_each(method, searched, untrained):
+@pytest.mark.parametrize("method", registry.METHODS)
+def test_equal_lines_are_searched_once_but_drawn_each(method, untrained):
     """Unless they have different prefixes, or the parts of a line are equal."""
     echo = build(untrained[0], Echo(), method=method)
     lines = ["a b", "c", "a b", "", "a b", "c", "c " * 15, "a b"]
     requests = [*map(Request, lines), Request("a b", "c"), Request("a b", "d")]
     translations = [line[0].text for line in echo.hypotheses(untrained[1], requests)]
     assert translations == [request.source.strip() for request in requests]
+    searched = 5 if method == "beam" else 9
     assert len(echo.batch_decoder.seen) == len(set(echo.batch_decoder.seen)) == searched
 
 
 def test_non_finite_scores_are_an_error(untrained):
     model, params = untrained
     wrong = jax.tree.map(lambda x: x * np.nan, params)
-    for method in ("beam", "sample"):
+    for method in METHODS:
         with pytest.raises(FloatingPointError, match=r"\A.*non-finite.*parameters\Z"):
             list(build(model, method=method).translate(wrong, ["a b"]))
 
@@ -261,7 +252,7 @@ def test_as_many_hypotheses_as_are_asked_for(count, untrained, best):
 PREFIXES = ["a", "h g", "abc", "é", "나는 é", "a b " * 8]  # the last two are over the limit
 
 
-@pytest.mark.parametrize("method", ["beam", "sample"])
+@pytest.mark.parametrize("method", METHODS)
 def test_every_translation_begins_with_its_prefix(method, untrained):
     """Also where the prefix is over the source's limit, and where the line is over-long."""
     lines = [("c d e", prefix) for prefix in PREFIXES] + [("c " * 18, "a b")]
@@ -277,34 +268,10 @@ def test_every_translation_begins_with_its_prefix(method, untrained):
 
 
 def test_only_the_first_part_has_the_prefix(untrained):
-    echo = build(untrained[0], Echo(), method="sample")
-    list(echo.hypotheses(untrained[1], [Request("c " * 40, "a b")]))
+    echo = build(untrained[0], Echo())
+    list(echo.hypotheses(untrained[1], [Request("a b c d e f g h " * 5, "a b")]))
     prefix = tuple(PIECES.encode(["a b"])[0][:-1])
     assert [part.prefix for part in echo.batch_decoder.seen] == [prefix, (), ()]
-
-
-def test_samples_are_seeded(untrained, drawn):
-    same(hypotheses_of(untrained, LINES, **SAMPLE), drawn)
-    lines = LINES[:8]
-    other = hypotheses_of(untrained, lines, **SAMPLE, seed=1)
-    for line, hypotheses, before in zip(lines, other, drawn, strict=False):
-        assert (hypotheses != before) == bool(line.strip())
-        assert (len(set(hypotheses)) > 1) == bool(line.strip())
-    assert len({tuple(line) for line in hypotheses_of(untrained, lines[-1:] * 5, **SAMPLE)}) == 5
-
-
-@pytest.mark.parametrize("utility", ["chrf", "bleu"])
-def test_mbr_ranks_its_samples_by_utility(utility, untrained):
-    lines = ["a b c h h d e", "e f g h a b c"]
-    samples = hypotheses_of(untrained, lines, method="sample", num_hypotheses=9)
-    options = {"method": "mbr", "num_samples": 9, "utility": utility}
-    by_line = hypotheses_of(untrained, lines, num_hypotheses=4, **options)
-    for hypotheses, texts in zip(by_line, samples, strict=True):
-        ranked = sampling.rank([sample.text for sample in texts], utility=utility)
-        assert [h.text for h in hypotheses] == [text for text, _ in ranked[:4]]
-        assert [h.score for h in hypotheses] == pytest.approx([score for _, score in ranked[:4]])
-    best = list(build(untrained[0], **options).translate(untrained[1], lines))
-    assert best == [hypotheses[0].text for hypotheses in by_line]
 
 
 @pytest.mark.parametrize(("key", "most"), [("extra_length", 20), ("min_length", 35)])
@@ -323,9 +290,6 @@ def test_mistakes_are_one_line(untrained, monkeypatch):
     model, params = untrained
     with pytest.raises(UserError, match=r"num_hypotheses=5.*config\.decode\.beam_width=4"):
         build(model, num_hypotheses=5)
-    with pytest.raises(UserError, match=r"num_hypotheses=5.*config\.decode\.num_samples=4"):
-        build(model, method="mbr", num_samples=4, num_hypotheses=5)
-    build(model, method="sample", num_hypotheses=5)  # as many as one likes
     # A prefix with its line number, also in a later chunk.
     requests = [Request("a")] * 2 + [Request("a", "b " * 16), Request("a", "b " * 17)]
     hypotheses = build(model, Echo(), chunk_lines=2).hypotheses(params, requests)

@@ -3,12 +3,14 @@
 from helpers import reversal, tiny
 
 from configs import wmt_base
+from transformer import registry
 from transformer.data import tokenizer
 from transformer.decoding.batch_decoder import BatchDecoder, Part
 from transformer.decoding.translator import Request, Translator
 
 DECODE = {**wmt_base.get_config().decode.to_dict(), **reversal.DECODE, "workers": 1}
 PIECES = reversal.vocabulary().target
+METHODS = [name for name in ("beam", "sample") if name in registry.METHODS]
 
 
 def build(model=None, batch_decoder=None, **changes):

@@ -110,13 +110,13 @@ def test_a_mode_of_other_tasks_says_which_to_use(mode, tmp_path):
 )
 def test_a_workdir_brings_its_config(mode, tmp_path, caplog):
     caplog.set_level("INFO")
-    workdir = trained(tmp_path, {"decode.top_k": 9, "train.num_steps": 77})
+    workdir = trained(tmp_path, {"decode.min_length": 9, "train.num_steps": 77})
     folder = ["elsewhere"] if registry.MODES[mode].folder else []
     parsed = typed(f"--mode={mode}", *folder, workdir, "--config.decode.beam_width=7")
     place = (paths.path("elsewhere"), tmp_path) if folder else tmp_path
     assert parsed[:2] == (mode, place)
     assert parsed[2].decode.beam_width == 7
-    assert (parsed[2].decode.top_k, parsed[2].train.num_steps) == (9, 77)
+    assert (parsed[2].decode.min_length, parsed[2].train.num_steps) == (9, 77)
     assert parsed[2].model.to_dict() == parallel_text.get_config().model.to_dict()
     assert parsed[2].parallel.mesh == (0, 1, 1)  # JSON has lists
     assert not caplog.text

@@ -98,11 +98,11 @@ def test_a_written_config_is_read_back_without_who_the_processes_were(tmp_path):
 
 def test_keys_that_another_version_did_not_know_take_their_default(tmp_path, caplog):
     caplog.set_level("INFO")
-    changes = {"decode.top_k": None, "model.remat": None, "decode.older": 3, "gone": "x"}
+    changes = {"decode.min_length": None, "model.remat": None, "decode.older": 3, "gone": "x"}
     _, _, config = typed("--mode=translate", trained(tmp_path, changes))
     assert config.to_dict() == parallel_text.get_config().to_dict()
     [line] = [record.getMessage() for record in caplog.records]  # said once
-    assert "it lacks decode.top_k, model.remat, which take their defaults" in line
+    assert "it lacks decode.min_length, model.remat, which take their defaults" in line
     assert "it has decode.older, gone, which nothing reads" in line
 
 

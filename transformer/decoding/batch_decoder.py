@@ -14,7 +14,6 @@ Rows and room take few values (batch_sizes.py), so that few shapes are compiled.
 
 import contextlib
 import functools
-import types
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,16 +21,15 @@ import flax.linen as nn
 import jax
 import numpy as np
 
+from transformer import registry
 from transformer.data import tokenizer
-from transformer.decoding import batch_sizes, compiled
+from transformer.decoding import batch_sizes, compiled, methods
 from transformer.decoding.beam_search import Bounds
 from transformer.distributed import layout
 from transformer.runtime.memory import fits_in_memory
 
 Tree = dict
 Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the end symbol, score)
-
-SAMPLES_TOGETHER = 8  # samples in one search: the cost of attention is quadratic in its beams
 
 
 class Part(NamedTuple):
@@ -44,36 +42,23 @@ class Part(NamedTuple):
 
 
 class BatchDecoder:
-    """Translates ids with a model: the best hypotheses, or samples.
+    """Translates ids with a model, by the method of config.decode.
 
     With `decode.workers` threads, as many batches are searched at the same time on one device; each
     static shape is compiled by one of them.
     """
 
     def __init__(self, model: nn.Module, **decode: int | float | str):
-        """Takes config.decode (configs/translation.py), whose values translator.py has checked."""
+        """Takes the keys of config.decode; UserError for values that its method cannot have."""
         self.model = model
-        self.decode = decode = types.SimpleNamespace(**decode)
+        self.decode = decode = methods.Decode(**decode)
         self.workers = compiled.Workers(decode.workers)
-        options = {"penalty": decode.length_penalty, "alpha": decode.length_alpha}
-        self._num_returned, self._num_searches = decode.num_hypotheses, 1
-        if decode.method == "beam":
-            self._num_beams = decode.beam_width
-            options |= {"stopping": decode.stopping, "num_hypotheses": decode.num_hypotheses}
-        else:
-            if decode.method == "mbr":
-                self._num_returned = decode.num_samples
-            # 20 samples are drawn in 3 searches of 7 beams; the first 20 of these 21 are returned.
-            self._num_searches = -(-self._num_returned // SAMPLES_TOGETHER)
-            self._num_beams = -(-self._num_returned // self._num_searches)
-            options["temperature"] = decode.temperature
-            options |= {"top_k": decode.top_k, "top_p": decode.top_p}
-        self.options = tuple(options.items())  # of the search or of sampling
+        self.method = method = registry.load(registry.METHODS[decode.method])(decode)
         self._start = functools.partial(
-            compiled.start, seed=decode.seed, model=model, num_beams=self._num_beams
+            compiled.start, seed=decode.seed, model=model, num_beams=method.num_beams
         )
         self._advance = functools.partial(
-            compiled.advance, model=model, beam=decode.method == "beam", options=self.options
+            compiled.advance, model=model, extend=method.extend, options=method.options
         )
 
     def __call__(
@@ -99,10 +84,10 @@ class BatchDecoder:
         hypotheses_by_part, num_done = [[] for _ in parts], 0
         for batch, hypotheses_by_row in zip(batches, searched, strict=True):
             num_done += len(batch)
-            report(num_done / (len(parts) * self._num_searches))
+            report(num_done / (len(parts) * self.method.num_searches))
             for (i, _), hypotheses in zip(batch, hypotheses_by_row, strict=True):
                 hypotheses_by_part[i] += hypotheses
-        return [hypotheses[: self._num_returned] for hypotheses in hypotheses_by_part]
+        return [hypotheses[: self.method.num_returned] for hypotheses in hypotheses_by_part]
 
     def _divide(
         self, parts: list[Part], workers: int, devices: int
@@ -117,7 +102,7 @@ class BatchDecoder:
         queue = [
             (i, parts[i]._replace(random_key=(*parts[i].random_key, number)))
             for i in sorted(range(len(parts)), key=lambda i: -length(parts[i]))
-            for number in range(self._num_searches)
+            for number in range(self.method.num_searches)
         ]
         share = len(queue) // (workers * devices)  # a larger batch would leave a worker idle
         batches = []
@@ -163,7 +148,7 @@ class BatchDecoder:
     def _fits(self, batch: list[Part]) -> contextlib.AbstractContextManager[None]:
         """Context manager: turns out-of-memory inside into a UserError that names the batch."""
         longest = max(len(part.source) for part in batch)
-        size = f"{len(batch)} sentences of {longest} pieces, {self._num_beams} beams each,"
+        size = f"{len(batch)} sentences of {longest} pieces, {self.method.num_beams} beams each,"
         return fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens")
 
     def begin(self, params: Tree, batch: list[Part]) -> compiled.Search:
@@ -226,8 +211,8 @@ class BatchDecoder:
             state = self.workers.call(self._advance, params, *search, until_active=until_active)
             # Blocks until the stage is computed; other workers compute theirs meanwhile.
             active = np.asarray(state.active_B)
-            tokens_BWT = np.asarray(state.tokens_BWT)[:, : self._num_returned]
-            scores_BW = np.asarray(state.scores_BW)[:, : self._num_returned]
+            tokens_BWT = np.asarray(state.tokens_BWT)[:, : self.method.num_returned]
+            scores_BW = np.asarray(state.scores_BW)[:, : self.method.num_returned]
             # A finished row stays as it is while it pads the batch.
             for i in np.flatnonzero(~active):
                 hypotheses[rows[i]] = finished(tokens_BWT[i], scores_BW[i])

@@ -25,6 +25,8 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD, START
+from transformer.decoding.methods import Decode, Method
+from transformer.errors import UserError
 from transformer.models.cache import grow, lengthened, reorder
 
 Array = jax.Array
@@ -33,6 +35,18 @@ Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 BLOCK = 64  # approximate size of the blocks whose maxima `likeliest` compares
 # For indices known to be in bounds: jnp's default mode adds 17 operations of checks to each gather.
 take_along_axis = functools.partial(jnp.take_along_axis, mode="promise_in_bounds")
+
+
+def method(decode: Decode) -> Method:
+    """Returns beam search by config.decode; UserError for more hypotheses to output than beams."""
+    if decode.num_hypotheses > decode.beam_width:
+        raise UserError(
+            f"config.decode.num_hypotheses={decode.num_hypotheses} must be at most "
+            f"config.decode.beam_width={decode.beam_width}"
+        )
+    options = {"penalty": decode.length_penalty, "alpha": decode.length_alpha}
+    options |= {"stopping": decode.stopping, "num_hypotheses": decode.num_hypotheses}
+    return Method(extend, tuple(options.items()), decode.beam_width, decode.num_hypotheses)
 
 
 def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
@@ -59,7 +73,7 @@ class Bounds(NamedTuple):
 
 
 class DecodingState(NamedTuple):
-    """The state of a search, or of sampling, after `t` tokens; its arrays have room for T.
+    """The state of a search after `t` tokens; its arrays have room for T.
 
     Hypotheses are padded after the end symbol. Once a sentence is inactive its hypotheses no longer
     change, so that its result does not depend on the other sentences in the batch.
@@ -112,12 +126,13 @@ def extend(
     state: DecodingState,
     *,
     never: tuple[int, ...] = (),
+    rng_B: Array | None = None,
     **options: Any,
 ) -> DecodingState:
     """Takes one step of a search for the highest log P(Y) / length_penalty(|Y|).
 
     The module's docstring shows such a step; with width 1 it is greedy. No hypothesis contains a
-    token of `never`. `options` are those of `select`.
+    token of `never`. `rng_B` is of methods that draw. `options` are those of `select`.
     """
     return select(*candidates(step, memory, bounds, state, never), state, bounds, **options)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from transformer.data import pairs
 from transformer.data.tokenizer import PAD, START
-from transformer.decoding import beam_search, sampling
+from transformer.decoding import beam_search
 from transformer.decoding.beam_search import Bounds
 
 Tree = dict
@@ -31,7 +31,7 @@ class Search(NamedTuple):
     memory: Tree
     state: beam_search.DecodingState
     bounds: Bounds
-    rng_B: jax.Array  # of sampling
+    rng_B: jax.Array  # of a method that draws
 
 
 @functools.partial(jax.jit, static_argnames="model")
@@ -80,7 +80,7 @@ def start(
 
 @functools.partial(
     jax.jit,
-    static_argnames=("model", "beam", "options", "until_active"),
+    static_argnames=("model", "extend", "options", "until_active"),
     donate_argnames="state",  # so that the loop writes into the KV cache that it is given
 )
 def advance(
@@ -91,18 +91,17 @@ def advance(
     rng_B: jax.Array,
     *,
     model: nn.Module,
-    beam: bool,
+    extend: Callable,
     options: tuple,
     until_active: int,
 ) -> beam_search.DecodingState:
     """Continues a search until at most `until_active` sentences are active or the room is full.
 
-    `beam` is beam search, else sampling; `options` are the keyword arguments of either, as pairs
-    (static arguments are hashable).
+    `extend` and `options` are those of a `methods.Method`.
     """
     step = functools.partial(model.apply, {"params": params}, method="step")
-    extend = beam_search.extend if beam else functools.partial(sampling.extend, rng_B=rng_B)
-    extend = functools.partial(extend, step, memory, bounds, never=NEVER, **dict(options))
+    extend = functools.partial(extend, step, memory, bounds, never=NEVER, rng_B=rng_B)
+    extend = functools.partial(extend, **dict(options))
     unfinished = functools.partial(beam_search.is_unfinished, until_active)
     return jax.lax.while_loop(unfinished, extend, state)
 

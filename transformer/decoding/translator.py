@@ -16,7 +16,7 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.data.batches import prefetch
-from transformer.decoding import batch_sizes, compiled, sampling
+from transformer.decoding import batch_sizes, compiled
 from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Part
 from transformer.errors import UserError
 from transformer.models import fields
@@ -32,10 +32,10 @@ class Request(NamedTuple):
 
 
 class Hypothesis(NamedTuple):
-    """A translation and its score: log P / length penalty, or with 'mbr' the mean utility.
+    """A translation and its score: log P / length penalty, or what the method ranks lines by.
 
-    The score of a line that was translated in parts is the sum of the parts' scores; with 'mbr' the
-    lines made of the parts' samples are ranked.
+    Before a method ranks them, the score of a line that was translated in parts is the sum of the
+    parts' scores.
     """
 
     text: str
@@ -49,12 +49,6 @@ class Translator:
         self, model: nn.Module, vocabulary: tokenizer.Vocabulary, **decode: int | float | str
     ):
         """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
-        limit = {"beam": "beam_width", "mbr": "num_samples"}.get(decode["method"])
-        if limit and decode["num_hypotheses"] > decode[limit]:
-            raise UserError(
-                f"config.decode.num_hypotheses={decode['num_hypotheses']} must be at most "
-                f"config.decode.{limit}={decode[limit]}"
-            )
         fields.check_methods(model)
         # The end symbol of the longest output is predicted from this many positions. A source of
         # max_length ids has an output of at most max_length - 1 + extra_length.
@@ -68,7 +62,7 @@ class Translator:
             )
         self.model, self.vocabulary = model, vocabulary
         self.batch_decoder = BatchDecoder(model, **decode)
-        self.decode = self.batch_decoder.decode
+        self.decode, self.method = self.batch_decoder.decode, self.batch_decoder.method
 
     def translate(
         self,
@@ -152,7 +146,7 @@ class Translator:
             # The prefix begins the line's translation: it binds the first part only.
             for i, ids in enumerate(parts):
                 # Samples of equal parts differ, because `random_key` is part of what is compared.
-                random_key = () if self.decode.method == "beam" else (number, i)
+                random_key = (number, i) if self.method.draws else ()
                 part = Part(tuple(ids), () if i else tuple(prefix), random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
         num_done = 0
@@ -168,7 +162,7 @@ class Translator:
         return self._texts([joined([hypotheses[i] for i in parts]) for parts in parts_of_line])
 
     def _texts(self, hypotheses_by_line: list[Hypotheses]) -> Iterator[list[Hypothesis]]:
-        """Detokenises each line's hypotheses, ranks samples with 'mbr', keeps num_hypotheses."""
+        """Detokenises each line's hypotheses, and keeps the best `num_hypotheses` of them."""
         flat = [ids for hypotheses in hypotheses_by_line for ids, _ in hypotheses]
         # Byte pieces can spell a line break, but each line of input is one line of output.
         texts = iter(
@@ -176,9 +170,7 @@ class Translator:
             for text in self.vocabulary.target.decode(flat)
         )
         for hypotheses in hypotheses_by_line:
-            scored = [(next(texts), score) for _, score in hypotheses]
-            if self.decode.method == "mbr":
-                scored = sampling.rank([text for text, _ in scored], utility=self.decode.utility)
+            scored = self.method.rank([(next(texts), score) for _, score in hypotheses])
             yield list(itertools.starmap(Hypothesis, scored[: self.decode.num_hypotheses]))
 
 

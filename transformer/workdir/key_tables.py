@@ -111,7 +111,10 @@ def check_values(values: dict[str, object], table: dict) -> None:
         if isinstance(value, float) and not abs(value) <= FLOAT32_MAX:
             raise UserError(f"config.{key} must be a finite number in float32, found {value}")
         if key in table and isinstance(table[key], list):
-            check_value(key, value, rule=table[key][1])
+            rule = table[key][1]
+            if isinstance(rule, str) and "registry." in rule:  # "a name in registry.METHODS"
+                rule = tuple(getattr(registry, rule.rpartition(".")[2]))
+            check_value(key, value, rule)
         if not isinstance(value, tuple(KINDS)):
             raise UserError(f"config.{key} must be a number, a string or a tuple, found {value!r}")
         if isinstance(value, int) and not abs(value) < 2**31:

@@ -8,12 +8,6 @@ from transformer.decoding.batch_decoder import Part
 from transformer.tools.pages.beam_view import beam_path
 
 
-@pytest.fixture(scope="module")
-def untrained():
-    """(model, params) of `decoders.untrained_model`."""
-    return decoders.untrained_model()
-
-
 @pytest.mark.parametrize(
     ("width", "count", "penalty", "alpha", "least"),
     [(1, 1, "gnmt", 0.6, 0), (3, 1, "power", 1.0, 0), (4, 4, "none", 0.0, 2)],

@@ -23,8 +23,9 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.data.tokenizer import Pieces
-from transformer.decoding import compiled, sampling
+from transformer.decoding import compiled
 from transformer.distributed import layout
+from transformer.families.sampling.sampling import truncate
 from transformer.models import fields
 
 Array = jax.Array
@@ -187,7 +188,7 @@ def _advance(
         logits, cache = apply(last_B[:, None, None], position + k, memory, cache, method="step")
         # One beam and one step: [B, W = 1, T = 1, V].
         logits_BV = logits[:, 0, 0].at[:, list(never)].set(-jnp.inf)
-        logits_BV = sampling.truncate(logits_BV / temperature, top_k=top_k, top_p=top_p)
+        logits_BV = truncate(logits_BV / temperature, top_k=top_k, top_p=top_p)
         rng_of_n_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, n + k)
         token_B = jax.vmap(jax.random.categorical)(rng_of_n_B, logits_BV)
         token_B = jnp.where(forced_B == tokenizer.PAD, token_B, forced_B)

@@ -72,10 +72,10 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
     every_row, most_room = np.arange(len(search.rng_B)), search.bounds.prefix_BM.shape[1]
     search = compiled.resize(search, every_row, room=most_room)
     memory, state, bounds, _ = layout.shard_rows(search, params)
-    options = dict(decoder.options)
+    options = dict(decoder.method.options)
     while beam_search.is_unfinished(0, state):
         considered, state = _extend(
-            params, memory, state, bounds, model=decoder.model, options=decoder.options
+            params, memory, state, bounds, model=decoder.model, options=decoder.method.options
         )
         # After the step state.t counts its token, too: it is the length of every candidate.
         penalty = beam_search.length_penalty(int(state.t), options["penalty"], options["alpha"])

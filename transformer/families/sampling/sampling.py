@@ -1,15 +1,9 @@
-"""Ancestral sampling with temperature, top-k and nucleus (top-p) truncation, and MBR of samples.
+"""config.decode.method='sample': ancestral sampling, its temperature, top-k and nucleus (top-p)."""
 
-Minimum Bayes risk decoding (MBR) ranks samples by their mean utility against all samples.
-"""
-
-import collections
-from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import sacrebleu
 
 from transformer.data.tokenizer import END, PAD
 from transformer.decoding.beam_search import (
@@ -21,8 +15,32 @@ from transformer.decoding.beam_search import (
     length_penalty,
     take_along_axis,
 )
+from transformer.decoding.methods import Decode, Method
 
 Array = jax.Array
+
+TOGETHER = 8  # samples in one search: the cost of attention is quadratic in its beams
+
+
+def method(decode: Decode) -> Method:
+    """Returns the sampling of `num_hypotheses` translations, in the order drawn."""
+    return samples(decode, decode.num_hypotheses)
+
+
+def samples(decode: Decode, count: int) -> Method:
+    """Returns the sampling of `count` translations."""
+    options = {"penalty": decode.length_penalty, "alpha": decode.length_alpha}
+    options |= {"temperature": decode.temperature, "top_k": decode.top_k, "top_p": decode.top_p}
+    # 20 samples are drawn in 3 searches of 7 beams; the first 20 of these 21 are returned.
+    num_searches = -(-count // TOGETHER)
+    return Method(
+        extend,
+        tuple(options.items()),
+        num_beams=-(-count // num_searches),
+        num_returned=count,
+        num_searches=num_searches,
+        draws=True,
+    )
 
 
 def extend(
@@ -106,23 +124,3 @@ def truncate(logits_BWV: Array, *, top_k: int, top_p: float) -> Array:
         least_BW1 = jnp.where(before_BWV < top_p, sorted_BWV, jnp.inf).min(axis=-1, keepdims=True)
         logits_BWV = jnp.where(probs_BWV < least_BW1, -jnp.inf, logits_BWV)
     return logits_BWV
-
-
-def rank(texts: Sequence[str], *, utility: str) -> list[tuple[str, float]]:
-    """Returns the distinct texts with their mean utility, best first; ties in order of appearance.
-
-    The texts are samples from the model, so the mean against all of them estimates the expected
-    utility, from 0 to 100 (Eikema and Aziz 2020). A text drawn twice counts twice. `utility` is
-    'chrf' or 'bleu', both sentence-level, by sacreBLEU.
-    """
-    metric = sacrebleu.CHRF() if utility == "chrf" else sacrebleu.BLEU(effective_order=True)
-    counts = collections.Counter(texts)
-    ranking = []
-    # Each distinct text is scored once against each distinct reference, weighted by its count.
-    for text in counts:
-        total = sum(
-            count * metric.sentence_score(text, [reference]).score
-            for reference, count in counts.items()
-        )
-        ranking.append((text, total / len(texts)))
-    return sorted(ranking, key=lambda pair: -pair[1])

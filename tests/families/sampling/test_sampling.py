@@ -7,8 +7,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import sacrebleu
 from helpers import oracles, table_model, tiny
+from helpers.decoders import LINES, hypotheses_of
 from helpers.table_model import (
     LEAST,
     LIMITS,
@@ -27,7 +27,7 @@ from helpers.table_model import (
 )
 
 from transformer.data.tokenizer import END
-from transformer.decoding import sampling
+from transformer.families.sampling import sampling
 
 
 @functools.partial(tiny.jit, static_argnames=("length", "width", "penalty", "top_k", "top_p"))
@@ -173,37 +173,27 @@ def test_samples_keep_the_bounds_and_are_scored_by_their_probability(kind, alpha
     assert len(lengths) > 8
 
 
-# Minimum Bayes risk: `rank` against a plain mean over all samples.
+SAMPLE = {"method": "sample", "num_hypotheses": 5, "temperature": 0.5}  # over beam_width, too
 
 
-SAMPLES = [
-    "the cat sat on the mat",
-    "a cat sat on the mat .",
-    "the cat sat on the mat",
-    "the dog sat on a mat",
-    "",
-    "cats sit on mats and on other cats and mats",
-    "the cat sat on the mat",
-    "a cat sat on the mat .",
-]
+def test_samples_are_seeded(untrained):
+    lines = LINES[:8]
+    drawn = hypotheses_of(untrained, lines, **SAMPLE)
+    assert hypotheses_of(untrained, lines, **SAMPLE) == drawn
+    other = hypotheses_of(untrained, lines, **SAMPLE, seed=1)
+    for line, samples, before in zip(lines, other, drawn, strict=True):
+        assert (samples != before) == bool(line.strip())
+        assert (len(set(samples)) > 1) == bool(line.strip())
+    alike = hypotheses_of(untrained, lines[-1:] * 5, **SAMPLE)
+    assert len(set(map(tuple, alike))) == 5
 
 
-def mean(name, hypothesis, samples):
-    score = sacrebleu.sentence_chrf if name == "chrf" else sacrebleu.sentence_bleu
-    return sum(score(hypothesis, [other]).score for other in samples) / len(samples)
-
-
-@pytest.mark.parametrize("name", ["chrf", "bleu"])
-def test_the_mean_utility_over_all_samples(name):
-    ranking = sampling.rank(SAMPLES, utility=name)
-    assert [text for text, _ in ranking] == sorted(
-        dict.fromkeys(SAMPLES), key=lambda text: -mean(name, text, SAMPLES)
-    )
-    for text, score in ranking:
-        assert score == pytest.approx(mean(name, text, SAMPLES))
-    assert ranking[0][1] > 40 > 15 > ranking[-1][1]
-    # Ties stay in the order they were drawn.
-    for texts in (["v w", "a b", "m n"], ["m n", "v w", "a b"], ["a b"]):
-        ranking = sampling.rank(texts, utility=name)
-        assert [text for text, _ in ranking] == texts
-        assert len({score for _, score in ranking}) == 1
+@pytest.mark.parametrize("count", [sampling.TOGETHER, sampling.TOGETHER + 3])
+def test_any_number_of_samples(count, untrained):
+    """Samples of several searches are all different, like those of one."""
+    for changes in ({}, {"batch_tokens": 1, "workers": 2}):
+        [line] = hypotheses_of(
+            untrained, ["e f g h a b c d"], method="sample", num_hypotheses=count, **changes
+        )
+        assert len(line) == count
+        assert len({hypothesis.text for hypothesis in line}) == count
