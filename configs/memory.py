@@ -5,7 +5,7 @@
         --config.model.positions=rotary
 
 Hardware: one CPU core for two and a half minutes. Measured by the sweeps copy.toml and recall.toml,
-whose table is in docs/results.md, the accuracy at each length, of which training has those up to
+whose table is in docs/results.md, the accuracy by length, of which training has those up to
 32; evaluations.jsonl of each run has its own as accuracy_32, ...
 
                                32      64     128     256     512
