@@ -81,7 +81,8 @@ def set_model_and_optimizer(config: ConfigDict) -> None:
     config.optimizer.schedule.init_value = 0.0
     config.optimizer.schedule.peak_value = 3e-4
     config.optimizer.schedule.warmup_steps = 300
-    config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")  # warm-up included
+    # Warm-up included; a reference, which follows num_steps when that is overridden.
+    config.optimizer.schedule.decay_steps = config.train.get_oneway_ref("num_steps")
 
     config.train.num_steps = 3000
     config.train.save_every = 300

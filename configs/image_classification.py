@@ -85,7 +85,8 @@ def get_config() -> ConfigDict:
     config.optimizer.schedule.init_value = 0.0
     config.optimizer.schedule.peak_value = 3e-3
     config.optimizer.schedule.warmup_steps = 10_000
-    config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")  # warm-up included
+    # Warm-up included; a reference, which follows num_steps when that is overridden.
+    config.optimizer.schedule.decay_steps = config.train.get_oneway_ref("num_steps")
     config.optimizer.schedule.end_value = 0.0
     config.evaluate.weights = "best"
     return config

@@ -40,7 +40,7 @@ def get_config(variant: str = "ko_en") -> ConfigDict:
         "init_value": 0.0,
         "peak_value": 1.5e-3,
         "warmup_steps": 400,
-        "decay_steps": config.train.get_ref("num_steps"),
+        "decay_steps": config.train.get_oneway_ref("num_steps"),
     }
     config.train.num_steps = 5000
     config.train.save_every = 250

@@ -70,7 +70,7 @@ def get_config(variant: str = "copy") -> ConfigDict:
         "peak_value": 3e-3,
         "end_value": 1e-4,
         "warmup_steps": 100,
-        "decay_steps": config.train.get_ref("num_steps"),
+        "decay_steps": config.train.get_oneway_ref("num_steps"),
     }
 
     config.train.num_steps = 4000

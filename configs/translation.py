@@ -92,5 +92,5 @@ KEYS = {
 def get_config() -> ConfigDict:
     config = _keys.make(KEYS)
     # A reference: the schedule follows config.model.d_model, also when that is overridden.
-    config.optimizer.schedule.d_model = config.model.get_ref("d_model")
+    config.optimizer.schedule.d_model = config.model.get_oneway_ref("d_model")
     return config
