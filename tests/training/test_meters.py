@@ -209,24 +209,24 @@ def sums(loss, skipped=0, gradient_norm=1.0, finite=None):
 def test_ten_skipped_updates_in_a_row_end_the_run(caplog):
     watching = meters.Anomalies()
     for t in range(1, 40):  # nine non-finite in a row, then a finite one, and so on
-        assert watching.check(t, sums(np.nan if t % 10 else 2.0, skipped=t)) == (t % 10 == 0)
+        assert watching.applied(t, sums(np.nan if t % 10 else 2.0, skipped=t)) == (t % 10 == 0)
     cause = "loss nan, gradient norm 1.0, learning rate 0.001"
     assert f"step 9: non-finite update skipped ({cause}); 9 skipped in total" in caplog.text
-    watching.check(40, sums(2.0))
+    watching.applied(40, sums(2.0))
     for t in range(41, 50):
-        assert not watching.check(t, sums(2.0, gradient_norm=np.inf))
+        assert not watching.applied(t, sums(2.0, gradient_norm=np.inf))
     words = r"\Astep 50: 10 non-finite .*loss 2.0, gradient norm inf, .* Resume from .*\Z"
     with pytest.raises(FloatingPointError, match=words):
-        watching.check(50, sums(2.0, gradient_norm=np.inf))
+        watching.applied(50, sums(2.0, gradient_norm=np.inf))
 
 
 def test_a_batch_without_tokens_has_no_numbers():
-    assert not meters.Anomalies().check(1, {**sums(np.nan), "weight": 0.0})
+    assert not meters.Anomalies().applied(1, {**sums(np.nan), "weight": 0.0})
 
 
 def test_an_infinite_learning_rate_is_named(caplog):
     infinite = {**sums(2.0, skipped=1, finite=False), "learning_rate": np.inf}
-    assert not meters.Anomalies().check(1, infinite)
+    assert not meters.Anomalies().applied(1, infinite)
     assert "skipped (loss 2.0, gradient norm 1.0, learning rate inf)" in caplog.text
 
 
@@ -235,10 +235,10 @@ def test_jumps_of_the_loss_are_said_and_nothing_else(caplog):
     random = np.random.default_rng(0)
     with caplog.at_level(logging.WARNING):
         for t in range(1, 400):
-            watching.check(t, sums(2 + 5 * np.exp(-t / 60) + 0.02 * random.standard_normal()))
+            watching.applied(t, sums(2 + 5 * np.exp(-t / 60) + 0.02 * random.standard_normal()))
         assert not caplog.records
-        watching.check(400, sums(2.9))
-        watching.check(401, sums(2.0))
+        watching.applied(400, sums(2.9))
+        watching.applied(401, sums(2.0))
     assert [r.getMessage().partition(" jumps")[0] for r in caplog.records] == [
         "step 400: loss 2.900"
     ]

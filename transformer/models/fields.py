@@ -72,7 +72,7 @@ def _records(model: nn.Module | type[nn.Module]) -> dict[str, type]:
     return {name: x for name, x in types.items() if is_record(x)}
 
 
-def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
+def check_rules(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
     """Raises UserError for a field that breaks its rule, see `errors.check_value`."""
     for name, rule in rules.items():
         check_value(f"model.{name}", getattr(model, name), rule)

@@ -148,7 +148,7 @@ def multiply_adds(
     return sum(sublayers) + residuals + modules("positions")[0].multiply_adds
 
 
-def check(model: nn.Module) -> None:
+def check_options(model: nn.Module) -> None:
     """Raises UserError for fields of a model that contradict each other."""
     options = model.options
     if options.d_model % options.num_heads and not (options.key_size and options.value_size):

@@ -34,7 +34,7 @@ class Transformer(nn.Module):
     dtype: str
 
     def setup(self) -> None:
-        stack.check(self)
+        stack.check_options(self)
         fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")
         self.encoder = stack.Stack(self.options, causal=False, dtype=self.dtype)
         self.decoder = stack.Stack(

@@ -80,8 +80,8 @@ class Meters:
         read = [(t, {name: float(x) for name, x in late.items()}) for t, late in ready]
         self._bar.update(len(read))
         self._lap += [values for _, values in read]
-        # `check` logs a skipped update itself.
-        applied = [(t, values) for t, values in read if self._anomalies.check(t, values)]
+        # `Anomalies` logs a skipped update itself.
+        applied = [(t, values) for t, values in read if self._anomalies.applied(t, values)]
         due = [(t, values) for t, values in applied if t % self._every == 0]
         if due:
             rates = self._rates()
@@ -159,7 +159,7 @@ class Anomalies:
         # Window of finite losses: the oldest falls out as a new one comes.
         self._losses = collections.deque(maxlen=self.WINDOW)
 
-    def check(self, step: int, metrics: dict[str, float]) -> bool:
+    def applied(self, step: int, metrics: dict[str, float]) -> bool:
         """Returns whether a step's update was applied; logs a warning if it was skipped.
 
         An update is skipped if the loss, the gradient or the learning rate is non-finite.

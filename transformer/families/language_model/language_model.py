@@ -30,7 +30,7 @@ class LanguageModel(nn.Module):
     dtype: str
 
     def setup(self) -> None:
-        stack.check(self)
+        stack.check_options(self)
         self.decoder = stack.Stack(self.options, causal=True, dtype=self.dtype)
         D = self.options.d_model
         normal = dense.normal(D**-0.5)

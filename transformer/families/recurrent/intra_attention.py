@@ -40,7 +40,7 @@ class IntraAttention(nn.Module):
     @nn.compact
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns logits [B, V]; ids and segments (0 on padding) are int [B, S]."""
-        fields.check(self, RULES)
+        fields.check_rules(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(dense.embed(self.vocab_size, self.d_model, name="embedding")(ids))
         # One step a position: axis 1 is S, both of the input [B, S, D] and of the outputs.

@@ -33,7 +33,7 @@ class LstmLanguageModel(nn.Module):
     takes_packed_rows = False
 
     def setup(self) -> None:
-        fields.check(self, RULES)
+        fields.check_rules(self, RULES)
         self.embedding = dense.embed(self.vocab_size, self.d_model)
         # One step a position: axis 1 is T, both of the input [B, T, D] and of the outputs.
         axes = {"in_axes": 1, "out_axes": 1}

@@ -66,7 +66,7 @@ class Recurrent(nn.Module):
     takes_packed_rows = False
 
     def setup(self) -> None:
-        fields.check(self, RULES)
+        fields.check_rules(self, RULES)
         if self.bidirectional:
             check_value("model.d_model", self.d_model, "even and at least 2")
         if self.input_feeding and self.attention_place == "before":

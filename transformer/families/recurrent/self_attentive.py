@@ -40,7 +40,7 @@ class SelfAttentive(nn.Module):
     @nn.compact
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns logits [B, V]; ids and segments (0 on padding) are int [B, S]."""
-        fields.check(self, RULES)
+        fields.check_rules(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(dense.embed(self.vocab_size, self.d_model, name="embedding")(ids))
         direction = lambda: nn.RNN(Cell("lstm", self.state_size, self.forget_bias))

@@ -45,7 +45,7 @@ class Decomposable(nn.Module):
 
         Positions count from 0 in each text.
         """
-        fields.check(self, RULES)
+        fields.check_rules(self, RULES)
         network = lambda name: FeedForward(self.d_ff, self.dropout_rate, not train, name=name)
         x_BSD = dense.embed(self.vocab_size, self.d_model, name="embedding")(ids)
         if self.intra_attention:

@@ -29,7 +29,7 @@ class TextEncoder(nn.Module):
     attention_weights = staticmethod(stack.stacked_weights)
 
     def setup(self) -> None:
-        stack.check(self)
+        stack.check_options(self)
         D = self.options.d_model
         normal = dense.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
@@ -118,7 +118,7 @@ class TextClassifier(TextEncoder):
 
     def setup(self) -> None:
         super().setup()
-        fields.check(self, {"pooling": ("first", "mean")})
+        fields.check_rules(self, {"pooling": ("first", "mean")})
         self.head = nn.Dense(self.num_classes)
 
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
