@@ -117,11 +117,3 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     flip_a_bit(max(files, key=lambda path: path.stat().st_size))
     with pytest.raises(UserError, match=r"^damaged: "):
         load(tmp_path)
-
-
-def test_a_folder_without_a_best_checkpoint_is_refused_early(tmp_path, saved):
-    weights.check_init_from(str(saved))
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        said = rf"config\.train\.init_from={folder}: {folder}/best holds no complete"
-        with pytest.raises(UserError, match=said):
-            weights.check_init_from(str(folder))

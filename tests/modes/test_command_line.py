@@ -46,6 +46,7 @@ def test_workdir(arguments, workdir):
     ("arguments", "key", "value"),
     [
         (["--config.model.d_model=32"], "model.d_model", 32),
+        (["--config.optimizer.schedule.d_model=32"], "optimizer.schedule.d_model", 32),
         (["--config.model.dropout_rate=0"], "model.dropout_rate", 0.0),
         (["--config.data.test=some file"], "data.test", "some file"),
         (["--config.evaluate.tokenize="], "evaluate.tokenize", ""),
@@ -101,8 +102,7 @@ OF_TRANSLATION = [name for name, mode in MODES if "translation" in (mode.tasks o
 @pytest.mark.parametrize("mode", sorted(registry.MODES.keys() - {*OF_TRANSLATION}))
 def test_a_mode_of_other_tasks_says_which_to_use(mode, tmp_path):
     said = mistake(f"--mode={mode}", trained(tmp_path, {}))
-    own = ", ".join(f"--mode={name}" for name, x in MODES if "translation" in x.tasks)
-    assert said.endswith(f"'translation', which has {own}")
+    assert said.endswith(f"'translation', which has the modes {', '.join(OF_TRANSLATION)}")
 
 
 @pytest.mark.parametrize(
@@ -127,14 +127,11 @@ def test_a_trained_model_keeps_its_sizes(tmp_path):
     workdir = trained(tmp_path, {})
     for key, value in {"model.num_layers": "6", "task": "'translation'"}.items():
         said = mistake("--mode=evaluate", workdir, f"--config.{key}=7")
-        assert said.endswith(
-            f"config.{key}=7: the checkpoints in {tmp_path} were trained with {value}"
-        )
+        assert said.endswith(f"config.{key}=7: {tmp_path} was trained with {value}")
 
 
-def test_a_run_is_resumed_by_its_workdir_s_config(tmp_path, caplog):
-    """What no mode takes from a workdir is logged."""
-    caplog.set_level("INFO")
+def test_a_run_is_resumed_by_its_workdir_s_config(tmp_path):
+    """Without what no mode takes from a workdir."""
     changes = {"train.num_steps": 77, "optimizer.schedule.name": "cosine_decay_schedule"}
     changes |= {"optimizer.schedule.decay_steps": 77, "data.data_dir": "/a", "parallel.mesh": [1]}
     workdir = trained(tmp_path, changes | {"parallel.strategy": "jit"})
@@ -147,17 +144,13 @@ def test_a_run_is_resumed_by_its_workdir_s_config(tmp_path, caplog):
     (step / "opt_state" / "x").touch()
     assert mistake(*arguments).endswith("give --config=FILE")  # incomplete: its first save
     (step / checksums.NAME).write_bytes(checksums.checksums_of(step))
-    caplog.clear()
     mode, folder, config = typed(*arguments)
     assert (mode, folder) == ("train", tmp_path)
     assert (config.train.num_steps, config.optimizer.schedule.decay_steps) == (99, 99)
     assert (config.parallel.strategy, config.parallel.mesh) == ("jit", (0, 1, 1))
     assert config.data.data_dir == parallel_text.get_config().data.data_dir
-    [line] = [record.getMessage() for record in caplog.records]
     longer = typed(*arguments, "--config.optimizer.schedule.decay_steps=200")[2]
     assert (longer.train.num_steps, longer.optimizer.schedule.decay_steps) == (99, 200)
-    left = "data.data_dir='/a', parallel.mesh=(1,), parallel.strategy='jit'"
-    assert line == f"not taken from {tmp_path}/config.json, as from no workdir's: {left}"
 
 
 @pytest.fixture
@@ -234,22 +227,22 @@ def test_help_tells_of_every_mode():
 
 
 def usage(mode):
-    return f"expected --mode={mode} {registry.MODES[mode].arguments}, found "
+    return f"expected --mode={mode} {registry.MODES[mode].arguments}, found --mode={mode}"
 
 
 STARTS = [
-    ("prepare", ["--workdir=x"], "found --workdir=x"),
-    ("translate", [], "found none of these"),
-    ("score", [], "found none of these"),
-    ("align", [TEXT], f"found {TEXT}"),
-    ("evaluate", [TEXT, "--workdir=x"], f"found {TEXT} --workdir=x"),
-    ("import", ["model"], "found model"),
-    ("import", ["a", "b", "--workdir=x"], "found a b --workdir=x"),
-    ("import", ["a", TEXT, "--workdir=x"], f"found a {TEXT} --workdir=x"),
-    ("export", ["--workdir=x"], "found --workdir=x"),
-    ("compare", ["a"], "found a"),
-    ("compare", ["a", "b", "a/"], "found a b a/"),
-    ("compare", ["a", "b", "--workdir=a"], "found a b --workdir=a"),
+    ("prepare", ["--workdir=x"]),
+    ("translate", []),
+    ("score", []),
+    ("align", [TEXT]),
+    ("evaluate", [TEXT, "--workdir=x"]),
+    ("import", ["model"]),
+    ("import", ["a", "b", "--workdir=x"]),
+    ("import", ["a", TEXT, "--workdir=x"]),
+    ("export", ["--workdir=x"]),
+    ("compare", ["a"]),
+    ("compare", ["a", "b", "a/"]),
+    ("compare", ["a", "b", "--workdir=a"]),
 ]
 STARTS = [start for start in STARTS if start[0] in registry.MODES]
 
@@ -257,14 +250,12 @@ STARTS = [start for start in STARTS if start[0] in registry.MODES]
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["expected --mode=train --config=FILE", "--workdir=DIR to resume", "found none"]),
-        (["--workdir=no/where"], ["no/where does not exist"]),
-        (["--workdir=transformer"], ["transformer holds no config.json"]),
+        ([], ["expected --mode=train --config=FILE", "--workdir=DIR to resume", "found nothing"]),
+        (["--workdir=transformer"], ["transformer/config.json does not exist: expected the"]),
         (["--config"], ["--config", "--help"]),
         (["--mode=tarin", TEXT], ["'tarin'", *registry.MODES, "did you mean train"]),
-        (["--config=configs/paralel_text.py"], ["paralel", "such as configs/parallel_text.py"]),
-        (["--config=wmt_bas"], ["--config=wmt_bas must be", "such as configs/wmt_base.py"]),
-        (["--config=configs/zz.py"], ["an existing Python file, such as configs/parallel_text.py"]),
+        (["--config=configs/paralel_text.py"], ["paralel", "did you mean parallel_text?"]),
+        (["--config=wmt_bas"], ["--config=wmt_bas must be", "did you mean wmt_base?"]),
         (["--config=configs"], ["--config=configs must be an existing Python file"]),
         (["--config=requirements.txt"], ["must be an existing Python file", "--workdir"]),
         (["--config=configs/wmt_base.py:t2t_v9"], ["'t2t_v9'", *PRESETS]),
@@ -295,14 +286,13 @@ STARTS = [start for start in STARTS if start[0] in registry.MODES]
         ([TEXT, "--config.train.seed=1", "--config.train.keep=x"], ["train.keep=x", "an integer"]),
         (["--mode=translate", "--workdir="], ["--workdir= is empty", "--workdir=DIR"]),
         ([TEXT, "--workdir="], ["--workdir= is empty", "--workdir=DIR"]),
-        (["--mode=evaluate", "--workdir=transformer"], ["transformer holds no config.json"]),
-        (["--mode=translate", "--workdir=no/where"], ["no/where does not exist", "config.json"]),
+        (["--mode=translate", "--workdir=no/where"], ["no/where/config.json does not exist"]),
         (["--mode=translate", "--workdir=README.md"], ["README.md is a file, expected the folder"]),
-        *(([f"--mode={mode}", *rest], [usage(mode), said]) for mode, rest, said in STARTS),
+        *(([f"--mode={x}", *rest], [" ".join([usage(x), *rest])]) for x, rest in STARTS),
         (["--conifg=configs/parallel_text.py"], ["--config=FILE", "found --conifg=configs"]),
         ([TEXT, "--beam_widht=2"], ["did you mean --config.decode.beam_width?"]),
         ([TEXT, "--conifg.model.d_model=2"], ["did you mean --config.model.d_model?"]),
-        (["--mode=translate", "tests"], ["--workdir=DIR", "found tests"]),
+        (["--mode=translate", "tests"], ["--workdir=DIR", "found --mode=translate tests"]),
         (["configs/parallel_text.py"], ["--config=FILE", "found configs/parallel_text.py"]),
         (["prepare", TEXT], ["unexpected argument 'prepare'", "--mode=MODE"]),
         (

@@ -63,7 +63,7 @@ def run(*arguments, cwd=ROOT, env=None, lines=""):
     ("arguments", "words"),
     [
         ([TEXT, "--config.model.d_modl=3"], "config.model.d_model"),
-        (["--mode=translate", "--workdir=configs"], "configs holds no config.json"),
+        (["--mode=translate", "--workdir=configs"], "configs/config.json does not exist"),
     ],
 )
 def test_a_mistake_is_one_line_and_status_2(arguments, words, tmp_path):

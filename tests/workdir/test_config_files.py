@@ -35,7 +35,7 @@ def test_a_forks_config_may_have_keys_of_its_own(tmp_path):
     ("content", "words"),
     [
         ("def other(): pass", ["AttributeError", "has no attribute 'get_config'"]),
-        ("def get_config(): return {}", ["must return an ml_collections.ConfigDict, not a dict"]),
+        ("def get_config(): return {}", ["must return a ConfigDict, found {}"]),
         ("def get_config(:", ["SyntaxError", "line 1"]),
         ("import nowhere", ["line 1, `import nowhere`: ModuleNotFoundError"]),
         ("\nprint(x)", ["line 2, `print(x)`: NameError: name 'x'"]),

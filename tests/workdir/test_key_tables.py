@@ -122,8 +122,8 @@ def test_every_key_of_decoding_has_a_rule():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"train": {"num_steps": 5}}, "the config lacks config.train.accumulate ("),
-        ({"task": "no"}, "config.task must be one of translation, "),
+        ({"train": {"num_steps": 5}}, "the config lacks config.train.accumulate, "),
+        ({"task": "no"}, "config.task must be one of 'translation', "),
         ({"loss": 3}, "the config lacks config.loss."),
         (
             {"train": {**parallel_text.get_config().train, "keep": True}},

@@ -82,16 +82,6 @@ def _mean(saved: CheckpointStore, steps: list[int], params: Tree, identity: dict
 # The params of another run to start a new one from (`train.init_from`), such as pre-trained ones.
 
 
-def check_init_from(init_from: str) -> None:
-    """Raises UserError if `config.train.init_from` is not a run with a best checkpoint."""
-    folder = paths.path(init_from)
-    if not store.steps(folder / store.BEST):
-        raise UserError(
-            f"config.train.init_from={folder}: {folder / store.BEST} holds no complete checkpoint; "
-            "expected the workdir of a run that has been validated"
-        )
-
-
 def load_init_from(
     init_from: str, init_skip: str, identity: dict[str, str], layout: Layout, params: Tree
 ) -> dict[str, jax.Array]:

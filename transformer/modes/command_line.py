@@ -4,7 +4,6 @@ launch.py has the three flags --config, --workdir and --mode; every key of a con
 --config.KEY=VALUE, which ml_collections parses.
 """
 
-import logging
 import sys
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from transformer.errors import UserError, did_you_mean
 from transformer.registry import MODES
 from transformer.runtime import paths
 from transformer.workdir import config_files, key_tables, saved_config
-from transformer.workdir.key_tables import flatten
+from transformer.workdir.key_tables import CHOICES, flatten
 
 
 def modes_help() -> str:
@@ -50,63 +49,45 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     if values["workdir"].present and not workdir:
         raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
     # Folders are positional; an argument that begins with a dash is a flag, or sets a key.
-    start = MODES[mode].start
-    takes_folders = MODES[mode].folder or start == "workdirs"
-    folders = [x for x in remaining if takes_folders and not x.startswith("-")]
-    keys = [x for x in remaining if x not in folders]
-    check_start(mode, file, workdir, folders, keys)
-    if file and not workdir:
-        # configs/base.py:flickr trains in runs/base-flickr.
-        name, _, variant = Path(file).name.partition(":")
-        workdir = "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
-    if start == "configs" and not workdir:
-        workdir = f"runs/{Path(folders[0]).stem}"
+    takes_folders = MODES[mode].folder or MODES[mode].start == "workdirs"
+    keys = [x for x in remaining if x.startswith("-") or not takes_folders]
+    folders = [paths.path(x) for x in remaining if x not in keys]
+    match MODES[mode].start:
+        case "config" if file:
+            config = config_files.load_config(file)
+            # configs/base.py:flickr trains in runs/base-flickr.
+            name = Path(file).name.replace(".py:", ":").removesuffix(".py").replace(":", "-")
+            workdir = workdir or f"runs/{name}"
+        case "config" if workdir and mode == "train":
+            config = resumed_config(paths.path(workdir), keys)
+        case "workdir" if workdir and not file and len(folders) == MODES[mode].folder:
+            config = trained_config(paths.path(workdir), keys)
+        case "workdirs" if len({*folders}) == len(folders) > 1 and not file and not workdir:
+            config = trained_config(folders[0], keys)
+        case "foreign" if workdir and not file and len(folders) == 1:
+            config = imported_config(folders[0], keys)
+        case "configs" if not file and len(folders) == 1:
+            own = tuple(f"--config.{key.partition('.')[0]}." for key in key_tables.mode_table(mode))
+            of_file = tuple(x for x in keys if not x.startswith(own))
+            keys = [x for x in keys if x not in of_file]
+            config = ConfigDict({"arguments": of_file, "compilation_cache": "", "kernels": "plain"})
+            workdir = workdir or f"runs/{folders[0].stem}"
+        case _:
+            raise UserError(
+                f"expected --mode={mode} {MODES[mode].arguments}, found "
+                f"{' '.join(arguments) or 'nothing'} (see --help)"
+            )
     # The workdir is the last of the places: (FOLDER, WORKDIR), or several workdirs.
-    places = tuple(map(paths.path, filter(None, [*folders, workdir])))
+    places = (*folders, paths.path(workdir)) if workdir else tuple(folders)
     saved_config.check_workdir(places[-1])
-    if file:
-        config = config_files.load_config(file)
-    elif mode == "train":
-        config = resumed_config(places[0], keys)
-    elif start == "foreign":
-        config = imported_config(places[0], keys)
-    elif start == "configs":
-        own = tuple(f"--config.{key.partition('.')[0]}." for key in key_tables.mode_table(mode))
-        of_configs = tuple(x for x in keys if not x.startswith(own))
-        keys = [x for x in keys if x not in of_configs]
-        config = ConfigDict({"arguments": of_configs, "compilation_cache": "", "kernels": "plain"})
-    else:
-        config = trained_config(places[0] if start == "workdirs" else places[-1], keys)
     config = set_keys(config, keys, mode)
     if MODES[mode].tasks and config.task not in MODES[mode].tasks:
-        # Suggests the modes of this task alone, or where there are none, those of every task.
-        of_task = [name for name, x in MODES.items() if config.task in x.tasks]
-        available = of_task or [name for name, x in MODES.items() if not x.tasks]
+        available = [name for name, x in MODES.items() if config.task in (x.tasks or [config.task])]
         raise UserError(
-            f"--mode={mode} is not available for the task {config.task!r}, which has "
-            f"{', '.join(f'--mode={name}' for name in available)}"
+            f"--mode={mode} is not available for the task {config.task!r}, which has the modes "
+            f"{', '.join(available)}"
         )
     return mode, places if takes_folders else places[0], config
-
-
-def check_start(mode: str, file: str, workdir: str, folders: list[str], keys: list[str]) -> None:
-    """Raises UserError unless a mode has the flags and the folders that it starts from."""
-    start = MODES[mode].start
-    if start == "config":
-        is_right = file or (workdir and mode == "train")
-    elif start == "workdirs":
-        different = {paths.path(folder) for folder in folders}
-        is_right = len(different) == len(folders) > 1 and not file and not workdir
-    elif start == "configs":
-        is_right = len(folders) == 1 and not file
-    else:
-        is_right = workdir and not file and len(folders) == MODES[mode].folder
-    if not is_right:
-        given = [f"--{name}={x}" for name, x in (("config", file), ("workdir", workdir)) if x]
-        raise UserError(
-            f"expected --mode={mode} {MODES[mode].arguments}, found "
-            f"{' '.join([*folders, *given, *keys]) or 'none of these'} (see --help)"
-        )
 
 
 def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
@@ -116,9 +97,7 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     for argument in arguments:
         key = key_of(argument)
         if key in values and saved_config.affects_params(key):
-            raise UserError(
-                f"{argument}: the checkpoints in {workdir} were trained with {values[key]!r}"
-            )
+            raise UserError(f"{argument}: {workdir} was trained with {values[key]!r}")
     return config
 
 
@@ -126,23 +105,18 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a run that is resumed without its --config.
 
     UserError if there is no checkpoint to resume from: a new run reads keys that are never taken
-    from a workdir. Such a key is logged if its value in config.json differs.
+    from a workdir.
     """
     from transformer.checkpoints.manager import resumable  # imports JAX
 
     config = trained_config(workdir, arguments)
     if not resumable(workdir):
         raise UserError(f"{workdir} has no checkpoint to resume from: give --config=FILE")
-    decay = "optimizer.schedule.decay_steps"
-    if flatten(config).get(decay) == config.train.num_steps and decay not in map(key_of, arguments):
+    schedule, train = config.optimizer.schedule, config.train
+    if schedule.get("decay_steps") == train.num_steps:
         # decay_steps follows num_steps, as in the configs: with more steps the learning rate decays
         # over all of them, and does not stay at its last value.
-        config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")
-    values, saved = flatten(config), flatten(saved_config.read_config(workdir))
-    of_machine = {key: x for key, x in saved.items() if key.startswith(saved_config.MACHINE)}
-    if left := [f"{key}={x!r}" for key, x in of_machine.items() if x != values.get(key, x)]:
-        file = workdir / "config.json"
-        logging.info("not taken from %s, as from no workdir's: %s", file, ", ".join(left))
+        schedule.decay_steps = train.get_oneway_ref("num_steps")
     return config
 
 
@@ -172,12 +146,9 @@ def set_keys(config: ConfigDict, arguments: list[str], mode: str = "train") -> C
                 f"{hint(key_of(argument), flatten(config))}"
             )
     by_key = {key_of(argument): argument for argument in arguments}  # of a repeated key, the last
-    for choice in ("optimizer.name", "optimizer.schedule.name"):
-        _, _, name = by_key.get(choice, "").partition("=")
-        if name and name != flatten(config)[choice]:
-            key_tables.choose(config, choice, name)
-    for key, argument in by_key.items():
-        set_key(config, key, argument)
+    # First the names of optimizer and schedule, on which other keys depend.
+    for key in sorted(by_key, key=lambda key: key not in CHOICES):
+        set_key(config, key, by_key[key])
     key_tables.check(config, mode)
     # Locked: from here on a mistyped key raises an error instead of being added.
     return config.lock()
@@ -193,16 +164,15 @@ def set_key(config: ConfigDict, key: str, argument: str) -> None:
             if key in key_tables.mode_table(name):
                 raise UserError(f"{argument}: config.{key} is read by --mode={name} only")
         raise UserError(f"{argument}: there is no key config.{key}{hint(key, values)}")
+    name = argument.partition("=")[2]
+    if key in ("optimizer.name", "optimizer.schedule.name") and name != values.get(key):
+        # Another optimizer, or schedule, starts without the keys of the old one.
+        config.update_from_flattened_dict({CHOICES[key]: ConfigDict(), key: name})
     parsed = flags.FlagValues()
     try:
-        config_flags.DEFINE_config_dict(
-            "config",
-            config,
-            flag_values=parsed,
-            lock_config=False,
-            accept_new_attributes=True,  # of an optimizer and a schedule
-            sys_argv=[argument],
-        )
+        # Keys of an optimizer and a schedule may be new.
+        options = {"lock_config": False, "accept_new_attributes": True, "sys_argv": [argument]}
+        config_flags.DEFINE_config_dict("config", config, flag_values=parsed, **options)
         parsed(["", argument])
     except (flags.Error, ValueError, KeyError, TypeError) as error:
         kind = key_tables.kind_of(values.get(key, 0.0))
@@ -217,6 +187,5 @@ def key_of(argument: str) -> str:
 
 def hint(name: str, values: dict[str, object]) -> str:
     """Returns '; did you mean X?' for a key that there is not, '' if no key is close."""
-    if registry.HELP:
-        return registry.load(registry.HELP["key"])(name, values)
-    return did_you_mean(name, values)
+    code = registry.HELP.get("key", "transformer.errors:did_you_mean")
+    return registry.load(code)(name, values)

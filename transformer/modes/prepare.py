@@ -8,14 +8,14 @@ from types import ModuleType
 from ml_collections import ConfigDict
 
 from transformer import registry
-from transformer.checkpoints import manager, store, weights
+from transformer.checkpoints import manager, store
 from transformer.distributed import processes
 from transformer.errors import UserError, check_value
 from transformer.models import boxes
-from transformer.runtime import lock
+from transformer.runtime import lock, paths
 from transformer.tasks.task import Task, load_task
 from transformer.training import optimizer
-from transformer.workdir import key_tables, saved_config
+from transformer.workdir import saved_config
 
 
 def prepare(config: ConfigDict, folder: Path) -> Task:
@@ -31,12 +31,12 @@ def prepare(config: ConfigDict, folder: Path) -> Task:
 
 
 def check(config: ConfigDict) -> ModuleType:
-    """Checks all values of a config and returns the task's module.
+    """Checks that the values of a config fit each other, and returns the task's module.
 
-    Raises UserError for invalid values, before anything is written or compiled.
+    UserError for values that cannot work, before anything is written or compiled. `key_tables` has
+    checked each value alone, on the command line or in `transformer.train`.
     """
     task_module = load_task(config.task)
-    key_tables.check(config)
     for name in filter(None, config.train.trackers.split(",")):
         check_value("train.trackers", name, tuple(registry.TRACKERS))
         if not importlib.util.find_spec(name):
@@ -75,7 +75,9 @@ def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -
             free = (*saved_config.FREE, *task_module.FREE)
             saved_config.check_same_run(config, saved, folder, free)
         if config.train.init_from and not resumed:
-            weights.check_init_from(config.train.init_from)
+            best = paths.path(config.train.init_from) / store.BEST
+            if not store.steps(best):
+                raise UserError(f"config.train.init_from: {best} holds no complete checkpoint")
         config = task_module.prepare(config, folder, saved)
         if not resumed:  # a resumed run writes it once its checkpoint is restored
             saved_config.write_config(config, folder)

@@ -1,7 +1,6 @@
 """Config files: finds and loads them; a mistake in one is a UserError of one line."""
 
 import contextlib
-import difflib
 import importlib.util
 import inspect
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.errors import UserError
+from transformer.errors import UserError, did_you_mean
 
 PACKAGED = Path(__file__).resolve().parents[1] / "packaged"  # of an installed package
 # The folder of launch.py.
@@ -38,12 +37,10 @@ def load(file: str) -> tuple[ConfigDict, dict]:
     """Returns a config file's config, as `load_config` does, and its table KEYS, {} without one."""
     name, _, variant = file.partition(":")
     if not (spec := find(name)):
-        # Compares stems: with 'configs/' and '.py' around them, any two names would be alike.
         known = [file.stem for file in CONFIGS.glob("[!_]*.py")]
-        nearest = difflib.get_close_matches(Path(name).stem, known, 1) or ["parallel_text"]
         raise UserError(
-            f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py, or "
-            f"a name there, such as {nearest[0]} (that of a trained run is read by its --workdir)"
+            f"--config={name} must be an existing Python file, or the name of one in configs/ (a "
+            f"trained run's is read by --workdir=DIR){did_you_mean(Path(name).stem, known)}"
         )
     # Not by config_flags, which would bury the config's own message under tracebacks.
     path = Path(spec.origin)
@@ -55,8 +52,7 @@ def load(file: str) -> tuple[ConfigDict, dict]:
                 raise ValueError(f"{path} has no variants, found {variant!r}")
             config = module.get_config(*filter(None, [variant]))
         if not isinstance(config, ConfigDict):
-            kind = type(config).__name__
-            raise ValueError(f"get_config() must return an ml_collections.ConfigDict, not a {kind}")
+            raise ValueError(f"get_config() must return a ConfigDict, found {config!r:.40}")
     except Exception as error:  # the user's code can raise anything
         raise UserError(f"--config={file}: {_explained(error, path)}") from error
     return config, getattr(module, "KEYS", {})
@@ -77,20 +73,17 @@ def find(name: str) -> ModuleSpec | None:
 def _configs_importable() -> Iterator[None]:
     """Within it, `from configs import ...` is of the folder beside launch.py.
 
-    An installed package has that folder within itself, and leaves the name to the user's own.
+    Outside it, the name is left to a package of the user's own.
     """
     pop = lambda: {x: sys.modules.pop(x) for x in [*sys.modules] if f"{x}.".startswith("configs.")}
-    folder, others = str(HERE / "configs"), {}
-    if folder not in getattr(sys.modules.get("configs"), "__path__", ()):
-        others = pop()
-        sys.modules["configs"] = types.ModuleType("configs")
-        sys.modules["configs"].__path__ = [folder]
+    others = pop()
+    sys.modules["configs"] = types.ModuleType("configs")
+    sys.modules["configs"].__path__ = [str(HERE / "configs")]
     try:
         yield
     finally:
-        if HERE == PACKAGED:
-            pop()
-            sys.modules.update(others)
+        pop()
+        sys.modules.update(others)
 
 
 def _explained(error: Exception, path: Path) -> str:

@@ -32,30 +32,17 @@ def task_table(config: ConfigDict) -> tuple[ConfigDict, dict]:
     They are without the keys of the default architecture, optimizer or schedule where the config
     names another one. UserError if the config names no task.
     """
-    task = config.get("task")
-    if not isinstance(task, str) or task not in registry.TASKS:
-        raise UserError(
-            f"config.task must be one of {', '.join(registry.TASKS)}, found {task!r} (start your "
-            "config from one of those in configs/, as in config = translation.get_config())"
-        )
+    task, values = config.get("task"), flatten(config)
+    check_value("task", task, tuple(registry.TASKS))
     defaults, table = config_files.load(str(config_files.CONFIGS / f"{task}.py"))
-    values, default_values = flatten(config), flatten(defaults)
-    for choice in CHOICES:
-        default = default_values.get(choice, "")
-        chosen = values.get(choice, default)
-        check_type(choice, chosen, default)
-        if chosen != default:
-            choose(defaults, choice, chosen)
+    for choice, group in CHOICES.items():
+        default = flatten(defaults).get(choice)
+        if values.get(choice, default) != default:
+            defaults.update_from_flattened_dict({group: ConfigDict()})
             if choice == "architecture":  # another one has other rules, but a key has one type
                 model = {key: default_of(x) for key, x in table.items() if key.startswith("model.")}
                 table = table | model
     return defaults, table
-
-
-def choose(config: ConfigDict, choice: str, value: str) -> None:
-    """Sets a key of CHOICES; the keys that depended on the old value are dropped."""
-    config.update_from_flattened_dict({CHOICES[choice]: ConfigDict()})
-    config.update_from_flattened_dict({choice: value})
 
 
 def mode_table(mode: str) -> dict:
@@ -67,21 +54,20 @@ def mode_table(mode: str) -> dict:
 def set_mode_keys(config: ConfigDict, mode: str) -> ConfigDict:
     """Gives a config the keys of a mode, with their defaults unless it has them, and no other's.
 
-    A config file may set keys of several modes; a run keeps only what it reads.
+    A config file may set keys of several modes; a run keeps only what it reads. UserError for a key
+    in the mode's group that nothing reads.
     """
-    for name in registry.MODES:
-        table = mode_table(name)
-        for group in {key.partition(".")[0] for key in table}:
-            given = config.get(group, ConfigDict())
-            if group in config:
-                del config[group]
-            for key in given:
-                if f"{group}.{key}" not in table:
-                    hint = did_you_mean(f"{group}.{key}", table)
-                    raise UserError(f"nothing reads config.{group}.{key} of the config{hint}")
-            if name == mode:
-                own = {key.partition(".")[2]: default_of(entry) for key, entry in table.items()}
-                config[group] = own | dict(given)
+    values, table = flatten(config), mode_table(mode)
+    group_of = lambda key: key.partition(".")[0]
+    own = set(map(group_of, table))
+    for key in values:
+        if group_of(key) in own and key not in table:
+            raise UserError(f"nothing reads config.{key} of the config{did_you_mean(key, table)}")
+    for group in {group_of(key) for name in registry.MODES for key in mode_table(name)} & {*config}:
+        del config[group]
+    config.update({group: {} for group in own})
+    given = {key: values.get(key, default_of(entry)) for key, entry in table.items()}
+    config.update_from_flattened_dict(given)
     return config
 
 
@@ -96,39 +82,34 @@ def check(config: ConfigDict, mode: str = "train") -> None:
         defaults, table = task_table(config)
     check_values(values := flatten(config), table | mode_table(mode))
     if lacking := [key for key in flatten(defaults) if key not in values]:
-        raise UserError(
-            f"the config lacks config.{lacking[0]} ({len(lacking)} keys in all), which "
-            f"{config.task}.get_config() of configs/{config.task}.py has"
-        )
+        raise UserError(f"the config lacks config.{lacking[0]}, a key of configs/{config.task}.py")
 
 
 def check_values(values: dict[str, object], table: dict) -> None:
-    """Raises UserError for the first of {key: value} that the table does not allow."""
+    """Raises UserError for the first of {key: value} that the table does not allow.
+
+    A value has the type of the default, but an int is accepted for a float. A key that the table
+    lacks is any number, string or tuple.
+    """
     for key, value in values.items():
-        if key in table:
-            check_type(key, value, default_of(table[key]))
+        entry = table.get(key)
+        default = default_of(entry)
+        # By type(), because isinstance takes True for an integer.
+        types = type(value), type(default)
+        if key in table and types[0] is not types[1] and types != (int, float):
+            raise UserError(f"config.{key} must be {kind_of(default)}, found {value!r}")
+        if not isinstance(value, tuple(KINDS)):
+            raise UserError(f"config.{key} must be a number, a string or a tuple, found {value!r}")
         # Not `>`, which is False for NaN.
         if isinstance(value, float) and not abs(value) <= FLOAT32_MAX:
             raise UserError(f"config.{key} must be a finite number in float32, found {value}")
-        if key in table and isinstance(table[key], list):
-            rule = table[key][1]
+        if isinstance(value, int) and not abs(value) < 2**31:
+            raise UserError(f"config.{key} must be below 2^31, found {value}")
+        if isinstance(entry, list):
+            rule = entry[1]
             if isinstance(rule, str) and "registry." in rule:  # "a name in registry.METHODS"
                 rule = tuple(getattr(registry, rule.rpartition(".")[2]))
             check_value(key, value, rule)
-        if not isinstance(value, tuple(KINDS)):
-            raise UserError(f"config.{key} must be a number, a string or a tuple, found {value!r}")
-        if isinstance(value, int) and not abs(value) < 2**31:
-            raise UserError(f"config.{key} must be below 2^31, found {value}")
-
-
-def check_type(key: str, value: object, default: object) -> None:
-    """Raises UserError for a value whose type is not that of the default.
-
-    An int is accepted for a float.
-    """
-    # By type(), because isinstance takes True for an integer.
-    if type(value) is not type(default) and (type(value), type(default)) != (int, float):
-        raise UserError(f"config.{key} must be {kind_of(default)}, found {value!r}")
 
 
 def kind_of(default: object) -> str:

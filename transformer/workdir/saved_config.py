@@ -90,11 +90,7 @@ def read_config(workdir: Path) -> ConfigDict:
     check_workdir(workdir)
     path = workdir / "config.json"
     if not path.is_file():
-        kind = "holds no config.json" if workdir.is_dir() else "does not exist"
-        raise UserError(
-            f"{workdir} {kind}: expected the folder of a trained run, with its config.json "
-            "(python launch.py --config=configs/parallel_text.py creates runs/parallel_text)"
-        )
+        raise UserError(f"{path} does not exist: expected the folder of a trained run")
 
     def tuples(value: object) -> object:  # JSON has lists only, configs have tuples only
         if isinstance(value, dict):
@@ -128,33 +124,30 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
     are logged.
     """
     saved_config, file = read_config(workdir), workdir / "config.json"
+    never_taken = (*MACHINE, "versions.")
+    saved = {key: x for key, x in flatten(saved_config).items() if not key.startswith(never_taken)}
     try:
-        return _with_defaults(saved_config, file)
+        defaults, table = key_tables.task_table(saved_config)
+        today = flatten(defaults)
+        for key in saved.keys() & {key.rpartition(".")[0] for key in today}:
+            raise UserError(f"config.{key} must be a group of keys, found {saved[key]!r}")
+        lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(MACHINE))
+        for key in filter(affects_params, lacking):
+            raise UserError(
+                f"it has no {key}, on which the params depend: add the value that the run was "
+                f"trained with (today's default is {json.dumps(today[key])})"
+            )
+        unknown = sorted(key for key in saved.keys() - today.keys() if not key.startswith(VARYING))
+        known = {key: x for key, x in saved.items() if key not in unknown}
+        key_tables.check_values(known, table)
+        config = defaults.copy_and_resolve_references()
+        config.update_from_flattened_dict(known)
     except (UserError, KeyError, TypeError) as error:  # a value that no run has
         raise UserError(f"{file}: {error}") from error
-
-
-def _with_defaults(saved_config: ConfigDict, file: Path) -> ConfigDict:
-    defaults, table = key_tables.task_table(saved_config)
-    config, today = defaults.copy_and_resolve_references(), flatten(defaults)
-    flat, never_taken = flatten(saved_config), (*MACHINE, "versions.")
-    saved = {key: x for key, x in flat.items() if not key.startswith(never_taken)}
-    lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(MACHINE))
-    unknown = sorted(key for key in saved.keys() - today.keys() if not key.startswith(VARYING))
-    for key in filter(affects_params, lacking):
-        raise UserError(
-            f"it has no {key}, on which the params depend: add the value that the run was "
-            f"trained with (today's default is {json.dumps(today[key])})"
-        )
-    notes = [f"it lacks {', '.join(lacking)}, which take their defaults"] if lacking else []
-    notes += [f"it has {', '.join(unknown)}, which nothing reads"] if unknown else []
-    if notes:
-        logging.info("%s is from another version of this code: %s", file, "; ".join(notes))
-    for key in saved.keys() & {key.rpartition(".")[0] for key in today}:
-        raise UserError(f"config.{key} must be a group of keys, found {saved[key]!r}")
-    known = {key: x for key, x in saved.items() if key not in unknown}
-    key_tables.check_values(known, table)
-    config.update_from_flattened_dict(known)
+    if lacking:
+        logging.info("%s lacks %s, which take their defaults", file, ", ".join(lacking))
+    if unknown:
+        logging.info("%s has %s, which nothing reads", file, ", ".join(unknown))
     return config
 
 
@@ -173,13 +166,13 @@ def check_same_run(
     written = lambda x: {f"model.{k}": v for k, v in boxes.written_out(x.get("model", {})).items()}
     saved, current = (flatten(x) | written(x) for x in (saved_config, config))
     bound = [key for key in current if key == "train.seed" or not key.startswith(free)]
-    # Named first: where one of these differs, so do other keys.
-    first = [key for key in ("task", "architecture", "optimizer.name") if key in bound]
     dropped = [x for x in saved if x.startswith("optimizer.arguments.") and x not in current]
-    for key in filter(saved.__contains__, first + bound + dropped):
-        now = f"it is {current[key]!r}" if key in current else "it has no value"
+    # First those on which other keys depend.
+    compared = ["task", "architecture", "optimizer.name", *bound, *dropped]
+    for key in filter(saved.__contains__, compared):
         unknown = key.endswith(("fingerprint", "_language")) and not current[key]
         if current.get(key) != saved[key] and not unknown:
+            now = f"it is {current[key]!r}" if key in current else "it has no value"
             raise UserError(
                 f"{workdir} was trained with config.{key}={saved[key]!r}, now {now}: use the old "
                 "value, or give another --workdir"

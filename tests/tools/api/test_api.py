@@ -158,14 +158,20 @@ def test_a_config_is_that_of_the_command_line():
     assert (config.train.num_steps, config.data.pack) == (7, True)
 
 
+def untrained():
+    config = transformer.config("quickstart")
+    config.train.num_steps = 0
+    return config
+
+
 @pytest.mark.parametrize(
     ("load", "message"),
     [
         (lambda run: transformer.load(run / "no"), "does not exist"),
         (lambda run: transformer.load(run, {"decode.beams": 2}), "did you mean"),
-        (lambda run: transformer.load(run, {"model.d_model": 2}), "were trained with 32"),
+        (lambda run: transformer.load(run, {"model.d_model": 2}), "was trained with 32"),
         (lambda run: transformer.load(run, {"decode.beam_width": 0}).translate("a"), "at least 1"),
-        (lambda run: transformer.config("wmt_bas"), "such as configs/wmt_base.py"),
+        (lambda run: transformer.config("wmt_bas"), "did you mean wmt_base"),
         (lambda run: transformer.load(run).translate("a", beams=2), "no key config.decode.beams"),
         (lambda run: transformer.load(run).translate("a", beam_width=[2]), "beam_width must be"),
         (lambda run: transformer.load(run).translate("a\nb"), "a text of one line, found 'a"),
@@ -173,6 +179,7 @@ def test_a_config_is_that_of_the_command_line():
         (lambda run: transformer.load(run).translate([b"a"]), "expected a text, found b'a'"),
         (lambda run: transformer.load(run).score(["a"], ["b"]), "expected a text, found ..a"),
         (lambda run: transformer.train("quickstart", run), "a config, as of transformer.config"),
+        (lambda run: transformer.train(untrained(), run), "num_steps must be at least 1, found 0"),
         (lambda run: transformer.config("quickstart", ["a=1"]), "expected changes such as"),
         (lambda run: transformer.load(run).score("a", "b", beams=2), "no key config.decode.beams"),
         (lambda run: transformer.load(run).align("a", "b", layer=9), "config.attention.layer must"),

@@ -108,7 +108,7 @@ def test_the_settings_of_the_evaluation_are_compared(compared, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["a", "nothing"], "nothing does not exist: expected the folder of a trained run"),
+        (["a", "nothing"], "nothing/config.json does not exist: expected the folder"),
         (["a", "b", "--config.compare.sentences=-1"], "sentences must be at least 0, found -1"),
         (["a", "b", "--config.compare.resamples=99"], "resamples must be at least 100, found 99"),
         (["a", "b", "--config.compare.set=c"], r"set='c': a has been evaluated on test"),

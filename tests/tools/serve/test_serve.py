@@ -150,7 +150,7 @@ SECTIONS = ["Translate", "Translations", "Attention", "The beam, step by step"]
     [
         ({"host": "nowhere.invalid"}, "cannot listen at nowhere.invalid"),
         ({"warm_up": "no/such/file"}, "config.serve.warm_up='no/such/file' is not a file"),
-        ({"also": " no/such/run"}, "no/such/run does not exist"),
+        ({"also": " no/such/run"}, "no/such/run/config.json does not exist"),
         ({"also": "same"}, "two models have one name"),
     ],
 )

@@ -65,6 +65,7 @@ def train(
     """
     if not isinstance(config, ConfigDict):
         raise UserError(f"expected a config, as of transformer.config, found {config!r:.80}")
+    key_tables.check(config)  # the caller may have set any of its keys
     kernels.use(config.kernels)
     signals = lambda: contextlib.nullcontext(should_stop)
     from transformer.modes import train as mode  # Orbax takes a second to import

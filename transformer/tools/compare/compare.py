@@ -4,10 +4,10 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.modes.command_line import trained_config
 from transformer.tools.compare import comparison, comparison_page, evaluated
 from transformer.tools.compare.comparison import Comparison
 from transformer.tools.pages import measures, page, run
+from transformer.workdir.saved_config import read_with_defaults
 
 ITEMS = 3  # lines shown on a terminal; the page has config.compare.sentences
 
@@ -24,7 +24,7 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
     # Each run is read with the config of its own workdir.
     runs = []
     for workdir in workdirs:
-        runs.append(evaluated.read(run.read(trained_config(workdir, []), workdir), options.set))
+        runs.append(evaluated.read(run.read(read_with_defaults(workdir), workdir), options.set))
     evaluated.check_same(runs)
     compared = comparison.compare(runs, resamples=options.resamples, num_items=options.sentences)
     if options.page:

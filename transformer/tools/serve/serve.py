@@ -8,9 +8,9 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError, check_value
-from transformer.modes.command_line import trained_config
 from transformer.runtime import paths, progress
 from transformer.tools.serve import served
+from transformer.workdir.saved_config import read_with_defaults
 
 
 def serve(config: ConfigDict, workdir: Path) -> None:
@@ -34,7 +34,7 @@ def serve(config: ConfigDict, workdir: Path) -> None:
     names = [folder.resolve().name for folder in folders]
     if len({*names}) < len(names):
         raise UserError(f"two models have one name, that of their folder: {', '.join(names)}")
-    configs = [config, *(trained_config(folder, []) for folder in folders[1:])]
+    configs = [config, *(read_with_defaults(folder) for folder in folders[1:])]
     for folder, each in zip(folders, configs, strict=True):
         if each.task != "translation":
             raise UserError(
