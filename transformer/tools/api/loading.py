@@ -12,7 +12,7 @@ from transformer.errors import UserError
 from transformer.models import kernels
 from transformer.modes import command_line
 from transformer.runtime import paths
-from transformer.workdir import config_files
+from transformer.workdir import config_files, key_tables
 
 # {config.task: the class of its models}
 KINDS = {
