@@ -134,8 +134,8 @@ def multiply_adds(
     """Returns the multiply-adds of one of `length` positions in all layers, and below the first."""
     given = {"options": options, "causal": causal, "dtype": jnp.dtype("float32")}
 
-    def modules(box: str) -> list[nn.Module]:
-        made = boxes.parts(box, getattr(options, box), options.num_layers, **given)
+    def modules(box: str, count: int = options.num_layers) -> list[nn.Module]:
+        made = boxes.parts(box, getattr(options, box), count, **given)
         # Without a parent, which a model whose method calls this would be.
         return [part(parent=None) for part in made]
 
@@ -144,8 +144,8 @@ def multiply_adds(
     if cross_attention:
         attention = MultiHeadAttention(**given, parent=None)
         sublayers += [attention.multiply_adds(length)] * options.num_layers
-    residuals = len(sublayers) * modules("residual")[0].multiply_adds
-    return sum(sublayers) + residuals + modules("positions")[0].multiply_adds
+    [positions], [residual] = modules("positions", 1), modules("residual", 1)
+    return positions.multiply_adds + sum(sublayers) + len(sublayers) * residual.multiply_adds
 
 
 def check_options(model: nn.Module) -> None:
