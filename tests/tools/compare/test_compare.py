@@ -3,135 +3,207 @@
 import io
 import json
 import math
+import pathlib
+import re
 
 import pytest
 from families.language_model import language
 from tools.compare import evaluated_runs
-from tools.compare.evaluated_runs import REFERENCES, worse
+from tools.compare.evaluated_runs import REFERENCES, SOURCES, worse
+from tools.pages import browser, golden, workdirs
+from tools.pages.workdirs import HOSTILE
 
 import launch
 from transformer.errors import UserError
 from transformer.modes import train
 from transformer.workdir.log import read
 
+HERE = pathlib.Path(__file__).parent
 
-@pytest.fixture
-def compared(tmp_path, monkeypatch, capsys):
-    """A function of more arguments: what comparing two runs has printed, in an empty folder."""
+
+A, B, C, LONG = map(pathlib.Path, ("a", "b", "c", "second run" * 6))
+
+
+def translations():
+    """Two runs of different configs, which were not scored alike; the second has a long name."""
+    lines = [HOSTILE, *worse(REFERENCES, 0.9)[1:]]
+    changes = {"train__init_from": HOSTILE, "model__num_layers": 32, "decode__workers": 2}
+    changes |= {"model__sizes": (1, 2), "data__pack": False}
+    evaluated_runs.translations(A, worse(REFERENCES, 0.2))
+    evaluated_runs.translations(LONG, lines, **changes)
+    scored = {"weights": "average", "decode": {"beam_width": 17}, "length_ratio": 0.98765}
+    evaluated_runs.rewrite(LONG, lambda x: x | scored | {"loss": math.inf})
+    return A, LONG
+
+
+def classifications():
+    """Three classifiers of one config, the first two with the same predictions."""
+    labels = ["a", "b"] * 20
+    for folder, predictions in ((A, labels), (B, labels), (C, ["a"] * 40)):
+        evaluated_runs.classifications(folder, predictions, labels)
+    return A, B, C
+
+
+def texts():
+    """Two language models of the same name, the second with twice the bits."""
+    lines = ["abc", "defgh", ""] * 20
+    for folder, rate in ((A, 1.0), (B / A, 2.0)):
+        evaluated_runs.texts(folder, lines, [rate * (len(line) + 1) for line in lines])
+    return A, B / A
+
+
+def without_outputs():
+    """Two runs of a task that keeps no outputs, though a score is that of a kind."""
+    dataset = {"source": ["a"], "reference": ["b"]}
+    columns = {"input": "source", "reference": "reference"}
+    for folder, scores in ((A, {"error": 0.5}), (B, {"error": 1.0, "odd_score": 1e-7})):
+        evaluated_runs.write(folder, "test", dataset, dataset, {"bleu": 1.0, **scores})
+        evaluated_runs.rewrite(folder, lambda result: result | {"columns": columns})
+    return A, B
+
+
+KINDS = [translations, classifications, texts, without_outputs]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty folder, from which paths are relative."""
     monkeypatch.chdir(tmp_path)
-    for name, share, size in (("a", 0.2, 64), ("b", 0.9, 32)):
-        lines = worse(REFERENCES, share)
-        evaluated_runs.translations(
-            tmp_path / name, lines, model__num_layers=size, train__seed=size
-        )
-
-    def compare(*arguments):
-        launch.main(
-            ["--mode=compare", *(arguments or ("a", "b")), "--config.compare.resamples=100"]
-        )
-        return capsys.readouterr().out
-
-    return compare
+    return tmp_path
 
 
-def test_one_line_of_json_and_a_page(compared, tmp_path):
-    result = json.loads(compared())
-    assert [run["workdir"] for run in result["runs"]] == ["a", "b"]
-    assert [run["parameters"] for run in result["runs"]] == [1234567] * 2
-    scores = result["runs"][1]["scores"]
-    low, high = scores["bleu"]["interval"]
-    assert low < scores["bleu"]["value"] < high
-    assert scores["bleu"]["p"] < 0.05
-    assert scores["loss"] == {"value": 1.5}
-    assert result["runs"][1]["lengths"]["all"]["bleu"] == scores["bleu"]
-    assert result["config"] == {"model.num_layers": [64, 32], "train.seed": [64, 32]}
-    assert result["page"] == "compare.html"
-    assert "Scores by sentence length" in (tmp_path / "compare.html").read_text()
+def compare(*arguments):
+    options = ("--config.compare.resamples=100", "--config.compare.sentences=5")
+    launch.main(["--mode=compare", *options, *map(str, arguments)])
 
 
-def test_what_json_lacks_is_null(compared, tmp_path):
-    evaluated_runs.rewrite(tmp_path / "b", lambda x: x | {"loss": math.inf})
+def readable(line):
+    """A line of JSON, which has neither NaN nor infinity, as a line a key and a run."""
     refuse = lambda name: pytest.fail(f"{name} is no JSON")
-    result = json.loads(compared(), parse_constant=refuse)
-    assert result["runs"][1]["scores"]["loss"] == {"value": None}
+    rounded = lambda x: float(f"{float(x):.4g}")
+    values = json.loads(line, parse_constant=refuse, parse_float=rounded)
+    rows = [(f"run {i}", run) for i, run in enumerate(values.pop("runs"))]
+    return "\n".join(
+        f"{key}: {json.dumps(x, ensure_ascii=False)}" for key, x in [*values.items(), *rows]
+    )
 
 
-def test_files_go_where_they_are_wanted(compared, tmp_path):
-    first, page = compared(), (tmp_path / "compare.html").read_bytes()
-    compared("a", "--config.compare.page=", "b")
-    assert (tmp_path / "compare.html").read_bytes() == page
-    elsewhere = "some/where.html"
-    again = compared("a", "b", f"--config.compare.page={elsewhere}")
-    assert json.loads(again) == json.loads(first) | {"page": elsewhere}  # the same numbers
-    assert (tmp_path / elsewhere).read_bytes() == page
-
-
-def test_a_workdir_does_not_say_where_the_page_goes(compared, tmp_path):
-    """It may be a stranger's."""
-    file = tmp_path / "a" / "config.json"
-    values = json.loads(file.read_text())
-    values["compare"] = {"page": str(tmp_path / "elsewhere.html")}
-    file.write_text(json.dumps(values))
-    compared()
-    assert not (tmp_path / "elsewhere.html").exists()
-
-
-def test_a_terminal_gets_tables(compared, monkeypatch):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reader_sees(kind, folder, monkeypatch, capsys):
+    """A line of JSON, the tables of a terminal, and the page."""
+    folders = kind()
+    compare(*folders)
+    values = readable(capsys.readouterr().out)
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     monkeypatch.setattr("sys.stdout", terminal)
-    compared()
-    lines = terminal.getvalue().replace("\u00a0", " ").splitlines()
-    assert not any(line.startswith("{") for line in lines)
-    (header,) = [line.split() for line in lines if line.startswith("run") and "parameters" in line]
-    assert header == ["run", "BLEU", "p", "chrF", "p", "parameters", "step", "weights"]
-    assert any(line.startswith("BLEU by words") for line in lines)
-    assert ["model.num_layers", "64", "32"] in [line.split() for line in lines]
+    compare(*folders)
+    page = golden.read((folder / "compare.html").read_text())
+    shown = "\n\n".join([values, terminal.getvalue().replace("\u00a0", " "), page])
+    golden.check(shown, HERE / "golden" / f"{kind.__name__}.txt")
 
 
-def test_the_settings_of_the_evaluation_are_compared(compared, tmp_path):
-    """Not those of config.json, which --mode=evaluate may have been told to change."""
-    evaluated_runs.rewrite(tmp_path / "b", lambda x: x | {"weights": "average"})
-    evaluated_runs.rewrite(tmp_path / "b", lambda x: x | {"decode": {"beam_width": 17}})
-    result = json.loads(compared())
-    assert result["config"] == {
-        "decode.beam_width": [4, 17],
-        "evaluate.weights": ["best", "average"],
-        "model.num_layers": [64, 32],
-        "train.seed": [64, 32],
-    }
-    assert result["scoring"].keys() == {"decode.beam_width", "evaluate.weights"}
-    page = (tmp_path / "compare.html").read_text()
-    assert 0 < page.index("The runs were not scored alike") < page.index('<th scope="col">p<')
+def test_files_go_where_they_are_wanted(folder, capsys):
+    """Also if a workdir, which may be a stranger's, says otherwise."""
+    folders = texts()
+    values = json.loads((A / "config.json").read_text())
+    (A / "config.json").write_text(json.dumps(values | {"compare": {"page": "strange.html"}}))
+    compare(*folders)
+    first, page = capsys.readouterr().out, (folder / "compare.html").read_bytes()
+    (folder / "compare.html").unlink()
+    compare(folders[0], "--config.compare.page=", folders[1])
+    assert not [*folder.glob("*.html")]
+    capsys.readouterr()
+    compare(*folders, "--config.compare.page=some/where.html")
+    again = json.loads(capsys.readouterr().out)
+    assert again == json.loads(first) | {"page": "some/where.html"}  # the same numbers
+    assert (folder / "some/where.html").read_bytes() == page
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["a", "nothing"], "nothing/config.json does not exist: expected the folder"),
-        (["a", "b", "--config.compare.sentences=-1"], "sentences must be at least 0, found -1"),
-        (["a", "b", "--config.compare.resamples=99"], "resamples must be at least 100, found 99"),
-        (["a", "b", "--config.compare.set=c"], r"set='c': a has been evaluated on test"),
-        (["a", "b", "--config.compare.page=a"], r"compare\.page: a is a folder, expected a file"),
-        (["a", "b", "--config.compare.pages=c"], r"did you mean --config\.compare\.page\?"),
-    ],
+def damaged(name, pattern, text):
+    """Replaces what is in a file of b's evaluation."""
+    file = B / "evaluation" / f"test.{name}"
+    return lambda: file.write_text(re.sub(pattern, text, file.read_text()))
+
+
+def rewritten(**changes):
+    """Changes b's result."""
+    return lambda: evaluated_runs.rewrite(B, lambda x: x | changes)
+
+
+nothing = lambda: None
+unevaluated = lambda: workdirs.write(C, log=workdirs.lines())
+lacking = lambda: (A / "evaluation" / "test.hypothesis").unlink()
+of_other_text = lambda: evaluated_runs.translations(C, REFERENCES, sources=SOURCES[::-1])
+labelled = lambda: evaluated_runs.classifications(C, ["a"], ["a"])
+diverged = lambda: [evaluated_runs.texts(x, ["a", "b"], [1.0, math.nan]) for x in (C, B / C)]
+EVALUATE = r"python launch\.py --mode=evaluate --workdir="
+WRONG_SCORE = (
+    r"damaged: bleu of the outputs in b/evaluation is .*, the result says .*evaluate again"
 )
-def test_mistakes_are_one_line(compared, arguments, words):
+REFUSED = [  # (what is done before, arguments, words of the one line)
+    (nothing, "a nothing", r"nothing/config.json does not exist: expected the folder"),
+    (nothing, "a b --config.compare.sentences=-1", r"sentences must be at least 0, found -1"),
+    (nothing, "a b --config.compare.resamples=99", r"resamples must be at least 100, found 99"),
+    (
+        nothing,
+        "a b --config.compare.set=c",
+        r"set='c': a has been evaluated on test; .*split=SPLIT",
+    ),
+    (nothing, "a b --config.compare.page=a", r"compare\.page: a is a folder, expected a file"),
+    (nothing, "a b --config.compare.pages=c", r"did you mean --config\.compare\.page\?"),
+    (unevaluated, "a c", rf"c has not been evaluated: {EVALUATE}c"),
+    (damaged("hypothesis", r"[^\n]*\n\Z", ""), "a b", r"source 120, reference 120, hypothesis 119"),
+    (
+        damaged("source", "s1", "x"),
+        "a b",
+        rf"damaged: .*b/evaluation/test\.source.*checksum.*{EVALUATE}b",
+    ),
+    (damaged("reference", "w1", "x"), "a b", rf"damaged: .*checksum.*{EVALUATE}b"),
+    (damaged("json", r"\A[^$]*", ""), "a b", r"damaged: .*b/evaluation/test\.json.*not JSON"),
+    (damaged("json", r"\A[^$]*", "[1]"), "a b", r"damaged: .*test\.json.*not a JSON object"),
+    (
+        damaged("json", r"\A[^$]*", '{"set": "test"}'),
+        "a b",
+        r"damaged: .*test\.json is not a result",
+    ),
+    (
+        of_other_text,
+        "a c",
+        rf"a and c .*different text.*set test, checksum.*{EVALUATE}c.*compare\.set=SET",
+    ),
+    (labelled, "a c", r"different tasks.*source, reference, hypothesis and text"),
+    (rewritten(signature="nrefs:1|tok:char"), "a b", rf"13a and char.*{EVALUATE}b.*tokenize=13a"),
+    (rewritten(signature="nrefs:1|tok:x"), "a b", r"damaged: 'nrefs:1\|tok:x' is not sacreBLEU's"),
+    (lacking, "a b", r"a and b do not have the same files.*--workdir=a"),
+    (
+        diverged,
+        "c b/c",
+        r"bits_per_character of c is nan: a model that has diverged cannot be comp",
+    ),
+    *((rewritten(bleu=x), "a b", WRONG_SCORE) for x in ("x", None, [1.0], math.inf)),
+]
+
+
+@pytest.mark.parametrize(("change", "arguments", "words"), REFUSED)
+def test_a_mistake_is_one_line(change, arguments, words):
+    for run, share in ((A, 0.2), (B, 0.5)):
+        evaluated_runs.translations(run, worse(REFERENCES, share))
+    change()
     with pytest.raises(UserError, match=words) as error:
-        launch.main(["--mode=compare", *arguments])
+        launch.main(["--mode=compare", *arguments.split()])
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.slow
-def test_trained_language_models_are_compared(tmp_path, monkeypatch, capsys):
+def test_trained_language_models_are_compared(tmp_path, capsys):
     """From training to the comparison, with nothing written by hand."""
-    monkeypatch.chdir(tmp_path)
     language.write_text(tmp_path)
     for seed in (0, 1):
         config = language.config(tmp_path, {"train.seed": seed, "evaluate.every": 0})
         train.train(config, tmp_path / f"seed{seed}")
     capsys.readouterr()
-    launch.main(["--mode=compare", "seed0", "seed1"])
+    compare("seed0", "seed1")
     compared = json.loads(capsys.readouterr().out)
     assert compared["config"] == {"train.seed": [0, 1]}
     saved = [read(tmp_path / f"seed{seed}", "evaluations.jsonl")[-1] for seed in (0, 1)]
@@ -140,3 +212,12 @@ def test_trained_language_models_are_compared(tmp_path, monkeypatch, capsys):
         assert bits["value"] == pytest.approx(result["bits_per_character"], rel=1e-4)
         assert bits["interval"][0] < bits["value"] < bits["interval"][1]
     assert compared["runs"][0]["parameters"] == compared["runs"][1]["parameters"] > 0
+
+
+@pytest.mark.slow
+def test_a_browser_shows_it(folder):
+    compare(*translations(), f"--config.compare.page={folder / 'x.html'}")
+    assert (folder / "x.html").stat().st_size < 3e6
+    with browser.chromium() as driver:
+        for _ in browser.open_everywhere(driver, folder / "x.html"):
+            assert driver.title == f"a and {LONG}"

@@ -1,11 +1,8 @@
-"""BLEU by length: which sentences are in a bucket, and their score."""
+"""Scores by length: which sentences are in a bucket."""
 
 import pytest
-from sacrebleu.metrics import BLEU
-from tools.pages import workdirs
 
 from transformer.tools.pages import lengths
-from transformer.tools.pages.measures import Interval
 
 
 def words(lengths):
@@ -33,32 +30,3 @@ def test_a_script_without_spaces_is_counted_in_characters():
     assert lengths.buckets(["나는 사과를 좋아해", "나는 가"])[0] == "words"
     expected = {"≤5": [0, 1], "all": [0, 1]}
     assert lengths.buckets(["我喜欢苹果", "你好"]) == ("characters", expected)
-
-
-def test_several_runs_have_a_line_each():
-    scores = {
-        "a": {"≤4": Interval(9.0, 7.0, 11.5), "all": Interval(8.0, 7.0, 9.0)},
-        "b": {"≤4": Interval(1.0, 0.0, 3.0), "all": Interval(2.0, 1.0, 3.0)},
-    }
-    plot = lengths.plot("BLEU", "words", scores, {"≤4": 5, "all": 5})
-    rows = plot.spec["data"]["values"]
-    assert [(row["run"], row["low"], row["high"]) for row in rows] == [("a", 7, 11.5), ("b", 0, 3)]
-    assert plot.table.columns == ["words", "sentences", "a", "low", "high", "b", "low", "high"]
-    assert plot.description.startswith("a: 9.0 for the shortest")
-    many = dict.fromkeys("abcde", scores["a"])
-    assert not lengths.plot("", "", many, {"≤4": 5}).description
-    assert plot.table.rows[1] == ["all", 5, 8.0, 7.0, 9.0, 2.0, 1.0, 3.0]
-
-
-def test_each_bucket_has_the_bleu_of_its_sentences(tmp_path):
-    run = workdirs.translated(tmp_path)
-    _, bleu, _ = lengths.section(run).parts
-    sources, *sides = run.evaluations[-1].columns("input", "output", "reference")
-    _, rows = lengths.buckets(sources)
-    assert [row[0] for row in bleu.table.rows] == list(rows)
-    for (_, count, score, *_), lines in zip(bleu.table.rows, rows.values(), strict=True):
-        hypotheses, references = ([side[i] for i in lines] for side in sides)
-        assert count == len(lines)
-        assert score == pytest.approx(BLEU().corpus_score(hypotheses, [references]).score)
-    shown = {row["length"]: row["score"] for row in bleu.spec["data"]["values"]}
-    assert shown == {row[0]: row[2] for row in bleu.table.rows[:-1]}

@@ -1,14 +1,15 @@
 """A page is one file that a browser opens by itself, whatever text is in it."""
 
-import html.parser
-import json
+import pathlib
 
+import numpy as np
 import pytest
-from tools.pages import browser
+from tools.pages import browser, golden
 from tools.pages.workdirs import HOSTILE
 
 from transformer.errors import UserError
-from transformer.tools.pages import charts, page
+from transformer.tools.pages import attention_view, charts, page
+from transformer.tools.pages.attention_view import Example, Map
 from transformer.tools.pages.page import Markup, Plot, Section, Table
 
 POINTS = [{"x": 1.0001, "y": 2.5, "name": HOSTILE}, {"x": 1.0015, "y": 1e-7, "name": "둘"}]
@@ -29,34 +30,16 @@ PLOT = Plot(
 )
 NARROW = PLOT._replace(spec={**PLOT.spec, "width": 250})  # the numbers of its axis would touch
 WIDE = Table([f"column {i}" for i in range(30)], [["나는 사과를 좋아해"] * 30])
+ROWS = [["a", 0.5, 0.5], ["b", 0.12345, 2.5], ["c", 0.0, 10.25]]
+SHARES = Table(["class", "F1, which is a share", "loss"], ROWS, folded="All 3 rows")
 MARKUP = Markup(
     "<b class=x>b</b>", ".x { color: var(--accent) }", "window.runs = (window.runs || 0) + 1"
 )
+SENTENCE = Example(HOSTILE, [Map("cross", ["one", HOSTILE], ["x"], np.ones((1, 2, 2, 1)))])
 SECTIONS = [
-    Section(HOSTILE, [HOSTILE, PLOT, PLOT, WIDE, MARKUP, "x" * 500]),
-    Section("Two", [MARKUP, NARROW]),
+    Section(HOSTILE, [HOSTILE, {HOSTILE: f"`{HOSTILE}`"}, PLOT, PLOT, WIDE, MARKUP, "x" * 500]),
+    Section("Two", [MARKUP, NARROW, SHARES, attention_view.view([SENTENCE])]),
 ]
-
-
-class Elements(html.parser.HTMLParser):
-    """The elements of a page by name, with the text inside each."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.list = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.list.append((tag, dict(attributes), []))
-
-    def handle_data(self, data):
-        if self.list:
-            self.list[-1][2].append(data)
-
-
-def cells_of(text):
-    """The texts of a page's cells."""
-    return ["".join(t).strip() for tag, _, t in Elements(text).list if tag == "td"]
 
 
 @pytest.fixture(scope="module")
@@ -64,37 +47,21 @@ def text():
     return page.html(HOSTILE, SECTIONS, about=HOSTILE)
 
 
-def test_a_text_stays_a_text(text):
-    elements = Elements(text)
-    tags = [tag for tag, _, _ in elements.list]
-    assert "img" not in tags
-    # Data, the themes, the plots' library, the page's own script, and that of MARKUP, once.
-    assert tags.count("script") == 5
-    [plots] = ["".join(t) for _, attributes, t in elements.list if attributes.get("id") == "plots"]
-    specs = json.loads(plots)
-    assert [spec["data"]["values"] for spec in specs] == [POINTS] * 3
-    shown = [
-        t[0] for tag, _, t in elements.list if tag in ("h1", "h2", "p", "b", "td", "caption") and t
-    ]
-    assert shown.count(HOSTILE) == 13
+def test_a_reader_sees(text):
+    """Every kind of part, and a text stays a text."""
+    golden.check(golden.read(text), pathlib.Path(__file__).parent / "golden" / "page.txt")
 
 
-def test_nothing_is_fetched(text):
-    names = ("src", "href")
-    elements = Elements(text).list
-    urls = [attributes[x] for _, attributes, _ in elements for x in names if x in attributes]
+def test_no_text_becomes_an_element_and_nothing_is_fetched(text):
+    """Scripts: data, the themes, the plots' library, the page's own, that of MARKUP, and the
+    picture's two."""
+    elements = golden.Reader(text).elements
+    assert [tag for tag, _ in elements].count("script") == 7
+    assert "img" not in [tag for tag, _ in elements]
+    urls = [attributes[x] for _, attributes in elements for x in ("src", "href") if x in attributes]
     assert urls == ["data:,", "#s0", "#s1"]  # the first: no icon
     assert len(text) < 3e6
     assert len(page.html("small", [Section("a", ["text"])])) < 20_000  # no library without plots
-
-
-def test_numbers_are_for_people(text):
-    """Shares have as many decimals."""
-    assert {"1,234,567", "1.234e-05"} <= set(cells_of(text))
-    rows = [["a", 0.5, 0.5], ["b", 0.12345, 2.5], ["c", 0.0, 10.25]]
-    table = page.html("", [Section("", [Table(["class", "F1", "loss"], rows)])])
-    expected = ["a", "0.5000", "0.5", "b", "0.1235", "2.5", "c", "0.0000", "10.25"]
-    assert cells_of(table) == expected
 
 
 def test_non_finite_numbers_are_refused():

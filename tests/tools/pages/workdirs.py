@@ -92,5 +92,5 @@ def classified(folder, names=("bad", "good", "odd"), **logs):
     }
     result = {"set": "test", "step": 200, "steps": [200], "texts": 6}
     result |= {"accuracy": 0.5, "macro_f1": 0.5}
-    written = write(folder / "run", task="classification", results=[result], files=texts, **logs)
-    return load(written)
+    logs |= {"task": "classification", "results": [result], "files": texts}
+    return load(write(folder / "run", **logs))

@@ -22,17 +22,12 @@ from transformer.workdir import saved_config
 def test_a_translation_s_three_kinds(tmp_path):
     loaded = insides.translating(tmp_path / "run")
     section = attention_section.section(loaded)
-    maps = {x["title"]: x["maps"] for x in insides.data_of(section.parts[1])}
-    assert list(maps) == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
-    cross, encoder, decoder = maps["a b c → c b a"]
-    source, target = ["a", "b", "c", "</s>"], ["c", "b", "a", "</s>"]
-    assert (cross["queries"], cross["keys"]) == (target, source)
-    assert (encoder["queries"], encoder["keys"]) == (source, source)
-    assert (decoder["queries"], decoder["keys"]) == (target, ["<s>", *target[:-1]])
+    examples = insides.data_of(section.parts[1])
+    assert [x["title"] for x in examples] == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
     vocab = vocabularies.read(loaded.run.workdir, loaded.run.config)
     run = translation.TrainedTranslator(loaded.model, vocab, loaded.params, [])
     arrays = weights.pair_weights(run, "a b c", "c b a")
-    for kind, m in (("cross", cross), ("encoder", encoder), ("decoder", decoder)):
+    for kind, m in zip(("cross", "encoder", "decoder"), examples[1]["maps"], strict=True):
         thousandths = np.array(m["weights"]).reshape(arrays[kind].shape) / 1000
         np.testing.assert_allclose(thousandths, arrays[kind], atol=6e-4)
 
@@ -141,11 +136,3 @@ def test_a_masked_language_model_s_texts(tmp_path):
     for head in m["weights"][-1]:
         rows = np.array(head).reshape(8, 8)
         np.testing.assert_allclose(rows.sum(axis=1), 1000, atol=8)
-
-
-def test_what_has_no_words(tmp_path):
-    """A run without a test set is told the command; images are another section."""
-    loaded = insides.translating(tmp_path / "a")._replace(items=[])
-    assert "--mode=evaluate" in attention_section.section(loaded).parts[0]
-    run = workdirs.load(workdirs.write(tmp_path / "b", task="image_classification"))
-    assert attention_section.section(insides.inside(run, None, None, [])) is None

@@ -1,15 +1,9 @@
 """The tree of a beam: what became of each candidate, by hand and as the search found it."""
 
-import pytest
-from tools.pages import workdirs
-from tools.report import insides
 
 from transformer.data.tokenizer import END
-from transformer.decoding.translator import Translator
-from transformer.tasks import vocabularies
 from transformer.tools.pages import beam_view, charts
 from transformer.tools.pages.beam_view import Candidate, Step
-from transformer.tools.report import beam
 
 THE, A, CAT, DOG = 4, 5, 6, 7
 # (ids, score, fate after the step, fate in the end)
@@ -44,20 +38,6 @@ def test_fates_by_hand():
     assert [[x.fate for x in row] for row in path] == [[x[-1] for x in row] for row in BY_HAND]
 
 
-@pytest.mark.slow
-def test_the_trees_are_of_the_run_s_translations(tmp_path):
-    loaded = insides.translating(tmp_path / "run")
-    section = beam.section(loaded)
-    texts, plots = section.parts[1::2], section.parts[2::2]
-    assert texts == ["b b", "a b c", "d e f g"]
-    vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
-    translator = Translator(loaded.model, vocabulary, **loaded.run.config.decode)
-    for translation, plot in zip(translator.translate(loaded.params, texts), plots, strict=True):
-        [best] = [row for row in plot.table.rows if row[2:4] == ["</s>", f"{translation} </s>"]]
-        assert best[-1] == beam_view.FATES["best"]
-        assert f"“{translation}” with score {best[5]:.3f}" in plot.description
-
-
 class Words:
     """The vocabulary of a side, of one long word and the end."""
 
@@ -84,11 +64,3 @@ def test_a_long_path_is_cut_and_says_so():
     assert f"The first {beam_view.MAX_STEPS} steps are drawn" in plot.description
     for width, count in ((600, 2 * beam_view.MAX_STEPS), (150, 0)):
         assert charts.svg({"width": width, **plot.spec}).count(">incomprehensible<") == count
-
-
-@pytest.mark.parametrize(
-    ("task", "changes"), [("classification", {}), ("translation", {"decode.method": "sample"})]
-)
-def test_only_a_beam_has_a_path(tmp_path, task, changes):
-    run = workdirs.load(workdirs.write(tmp_path / "run", task=task, **changes))
-    assert beam.section(insides.inside(run, None, None, [{"source": "a b"}])) is None

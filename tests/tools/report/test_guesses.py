@@ -52,9 +52,3 @@ def test_each_hidden_piece_is_beside_the_likeliest(run):
         for i, row in zip(hidden, table.rows, strict=True):
             assert row[0] == f"{truth[i]} {shares.get(truth[i], '0%')}"
             assert row[1:] == [f"{word} {share}" for word, share in shares.items()]
-
-
-def test_what_is_missing_is_said_with_the_command(run, tmp_path):
-    assert run.command("evaluate") in guesses.section(insides.inside(run, None, {}, [])).parts[0]
-    translation = workdirs.load(workdirs.write(tmp_path / "translation"))
-    assert guesses.section(insides.inside(translation, None, {}, [])) is None

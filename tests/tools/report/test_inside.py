@@ -1,4 +1,6 @@
-"""What a report shows its model: items of different lengths, right and wrong ones."""
+"""What a report shows its model: items of different lengths, right and wrong ones, or none."""
+
+import types
 
 import numpy as np
 import pytest
@@ -7,7 +9,13 @@ from tools.pages import workdirs
 from tools.report import insides
 
 from transformer.errors import UserError
-from transformer.tools.report import inside
+from transformer.tools.report import (
+    attention_section,
+    beam,
+    guesses,
+    inside,
+    position_section,
+)
 
 
 def kept_lengths(texts, *options):
@@ -50,3 +58,26 @@ def test_a_run_is_loaded(tmp_path):
     changed.config.evaluate.ensemble = "member"
     with pytest.raises(UserError, match=r"config\.evaluate\.ensemble"):
         inside.load(changed)
+
+
+@pytest.mark.parametrize(
+    ("make", "task", "changes", "words"),
+    [
+        (attention_section, "translation", {}, "--mode=evaluate"),
+        (guesses, "masked_language", {}, "--mode=evaluate"),
+        (position_section, "translation", {"model.positions": "none"}, "has no positions"),
+        (attention_section, "image_classification", {}, None),  # images have their own section
+        (guesses, "translation", {}, None),
+        (beam, "classification", {}, None),
+        (beam, "translation", {"decode.method": "sample"}, None),
+    ],
+)
+def test_a_section_without_items_says_why_and_others_are_left_out(
+    tmp_path, make, task, changes, words
+):
+    run = workdirs.load(workdirs.write(tmp_path / "run", task=task, **changes))
+    items = [] if words else [{"input": "a b"}]
+    model = types.SimpleNamespace(attention_weights=None)
+    loaded = insides.inside(run, model, {}, items)._replace(columns={"input": "image"})
+    section = make.section(loaded)
+    assert (words in section.parts[0]) if words else (section is None)

@@ -52,32 +52,38 @@ def test_learned_positions_are_compared(tmp_path):
     assert cells(source) == cells(target)
 
 
-def test_patches_are_compared_with_the_middle(tmp_path):
-    grid = np.random.default_rng(0).standard_normal((2, 3, 5))
-    keys = {"task": "image_classification", "positions": "learned"}
-    _, plot = section(tmp_path, {"position_grid": grid}, **keys).parts
-    middle, corner = grid[1, 1], grid[0, 2]
-    expected = middle @ corner / math.sqrt(middle @ middle * (corner @ corner))
-    assert len(cells(plot)) == 6
-    assert cells(plot)[0, 2] == pytest.approx(expected, abs=1e-3)
+GRID, KEYS = np.random.default_rng(0).standard_normal((2, 2, 3, 5))  # [H, W, D], [H, K, R]
+DISTANCES = {"distance_keys": KEYS, "query": {"kernel": np.ones(3)}}
+LAYERS = {f"layers_{i}": {"self_attention": DISTANCES} for i in range(2)}
+NORMS = np.linalg.norm(KEYS, axis=1)
 
 
-def test_the_keys_of_distances(tmp_path):
-    keys_HKR = np.random.default_rng(0).standard_normal((2, 3, 5))
-    layer = {"self_attention": {"distance_keys": keys_HKR, "query": {"kernel": np.ones(3)}}}
-    params = {"decoder": {"layers_0": layer, "layers_1": layer}}
-    _, plot = section(tmp_path, params, positions="shaw(max_distance=2)").parts
-    lengths_HR = np.linalg.norm(keys_HKR, axis=1)
-    assert len(cells(plot)) == 2 * 2 * 5
-    expected = lengths_HR[1, 0] / lengths_HR.max()
-    assert cells(plot)["decoder 2.2", -2] == pytest.approx(expected, abs=1e-3)
-
-
-def test_slopes_of_distances(tmp_path):
-    _, plot = section(tmp_path, {}, positions="alibi", num_heads=4).parts
-    # Slopes 1/4, 1/16, 1/64, 1/256; the largest value is 19 away from the first head.
-    assert cells(plot)["head 1", -19] == -1
-    assert cells(plot)["head 2", 5] == pytest.approx(-5 / 16 / (19 / 4), abs=1e-3)
+@pytest.mark.parametrize(
+    ("keys", "params", "count", "values"),
+    [
+        (  # patches are compared with the middle one
+            {"task": "image_classification", "positions": "learned"},
+            *({"position_grid": GRID}, 2 * 3),
+            {
+                (0, 2): GRID[1, 1]
+                @ GRID[0, 2]
+                / np.prod(np.linalg.norm(GRID[[1, 0], [1, 2]], axis=1))
+            },
+        ),
+        (  # two layers and heads, five distances
+            *({"positions": "shaw(max_distance=2)"}, {"decoder": LAYERS}, 2 * 2 * 5),
+            {("decoder 2.2", -2): NORMS[1, 0] / NORMS.max()},
+        ),
+        (  # slopes 1/4, 1/16, 1/64, 1/256; the largest value is 19 away from the first head
+            *({"positions": "alibi", "num_heads": 4}, {}, 4 * 39),
+            {("head 1", -19): -1, ("head 2", 5): -5 / 16 / (19 / 4)},
+        ),
+    ],
+)
+def test_one_heat_map(tmp_path, keys, params, count, values):
+    _, plot = section(tmp_path, params, **keys).parts
+    assert len(cells(plot)) == count
+    assert {place: cells(plot)[place] for place in values} == pytest.approx(values, abs=1e-3)
 
 
 def test_learned_biases_of_distances(tmp_path):
@@ -94,10 +100,3 @@ def test_learned_biases_of_distances(tmp_path):
     assert biases["encoder 1.1", 4] / biases["encoder 1.1", -4] == pytest.approx(
         bias_HR[0, 20] / bias_HR[0, 4], rel=0.02
     )
-
-
-def test_none_is_said_and_a_recurrent_model_is_left_out(tmp_path):
-    assert len(section(tmp_path, {}, positions="none").parts) == 1
-    run = workdirs.load(tmp_path / "run")
-    del run.config.model.positions
-    assert position_section.section(insides.inside(run, None, {}, [])) is None
