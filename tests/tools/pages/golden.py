@@ -9,10 +9,10 @@ import re
 
 import pytest
 
-LINES = {
+STARTS = {
     **{"h1": "\n# ", "h2": "\n\n## ", "h3": "\n### ", "p": "\n", "caption": "\n", "tr": "\n"},
-    **{"dt": "\n", "dd": ": ", "summary": "\n> ", "figcaption": "\nFIGURE ", "b": "*"},
-    **{"th": "| ", "td": "| ", "a": "\n[", "mark": "_", "code": "`"},
+    **{"dt": "\n", "dd": ": ", "summary": "\n> ", "figcaption": "\nFIGURE ", "b": "*", "a": "\n["},
+    **{"th": "| ", "td": "| ", "mark": "_", "code": "`"},
 }
 ENDS = {"b": "*", "th": " ", "td": " ", "a": "]", "mark": "_", "code": "`"}
 UNREAD = {"style", "title", "svg", "option", "label", "noscript", "script"}
@@ -22,21 +22,20 @@ CHANGING = {r"version:[\d.]+": "version:N", r"All \d+ keys": "All N keys"}
 
 
 class Reader(html.parser.HTMLParser):
-    """Collects a page's text, the JSON in its scripts, {id: values}, and (tag, attributes)."""
+    """Collects a page's text, its elements as (tag, attributes), and the JSON in its scripts."""
 
     def __init__(self, page):
         super().__init__()
-        self.parts, self.data, self.unread, self.elements = [], {}, "", []
+        self.parts, self.elements, self.data, self.unread = [], [], {}, ""
         self.feed(page)
 
     def handle_starttag(self, tag, attributes):
-        attributes = dict(attributes)
-        self.elements.append((tag, attributes))
+        self.elements.append((tag, dict(attributes)))
         if not self.unread and tag in UNREAD:
             self.unread = tag
         elif not self.unread:
-            is_plot = attributes.get("class") == "plot"
-            self.parts.append(f"\n@{attributes['id']}@" if is_plot else LINES.get(tag, ""))
+            is_plot = ("class", "plot") in attributes
+            self.parts.append(f"\n@{dict(attributes)['id']}@" if is_plot else STARTS.get(tag, ""))
 
     def handle_endtag(self, tag):
         if not self.unread:
@@ -45,85 +44,73 @@ class Reader(html.parser.HTMLParser):
             self.unread = ""
 
     def handle_data(self, data):
+        _, attributes = self.elements[-1] if self.elements else ("", {})
         if not self.unread:
             self.parts.append(re.sub(r"\s+", " ", data))
-        elif self.elements[-1][1].get("type") == "application/json":
-            place = self.elements[-1][1].get("id") or f"data{len(self.data)}"
-            self.data[place] = json.loads(data)
-            if place not in ("plots", "themes"):
-                self.parts.append(f"\n@{place}@")
+        elif attributes.get("type") == "application/json":
+            name = attributes.get("id", f"picture{len(self.data)}")
+            self.data[name] = json.loads(data)
+            self.parts.append(f"\n@{name}@")
 
 
-def read(page, but=()):
+def read(page, but=""):
     """Returns what a reader sees of a page: its texts, tables, and the data of its pictures.
 
-    Of the sections `but`, such as those whose numbers are a model's, only the title is kept.
+    The plots of the section `but`, such as one whose numbers are a model's, are left out.
     """
     reader = Reader(page)
-    described = {f"plot{i}": described_plot(x) for i, x in enumerate(reader.data.get("plots", []))}
-    described |= {x: described_data(y) for x, y in reader.data.items() if x.startswith("data")}
-    text = re.sub("@([a-z]+[0-9]+)@", lambda m: described[m[1]], "".join(reader.parts))
-    lines = [re.sub(r" +", " ", line).strip() for line in text.splitlines()]
-    kept = [x for i, x in enumerate(lines) if x or (i and lines[i - 1])]
-    text = "\n".join(shortened(kept)).strip() + "\n"
-    for title in but:
-        text = re.sub(rf"(## {title}\n)(?:.|\n)*?(?=\n## )", r"\1(left out)\n", text)
+    seen = {f"plot{i}": plot(spec) for i, spec in enumerate(reader.data.get("plots", []))}
+    seen |= {name: picture(x) for name, x in reader.data.items() if name.startswith("picture")}
+    text = re.sub("@([a-z]+[0-9]*)@", lambda m: seen.get(m[1], ""), "".join(reader.parts))
+    lines, rows = [], 0
+    for line in text.splitlines():
+        line = " ".join(line.split())
+        rows = rows + 1 if line.startswith("|") else 0
+        if rows == SHOWN + 1:
+            lines.append("| ...")
+        elif rows <= SHOWN and (line or lines[-1:] != [""]):
+            lines.append(line[:400])
+    text = "\n".join(lines).strip() + "\n"
+    if but:
+        of_a_model = rf"(## {but}\n(?:.|\n)*?)(?=\n## )"
+        without = lambda m: re.sub(r"FIGURE(?:.|\n)*?\| \.\.\.", "FIGURE ...", m[1])
+        text = re.sub(of_a_model, without, text)
     return text
 
 
-def shortened(lines):
-    """Yields the lines, of a long table only the first."""
-    rows = 0
-    for line in lines:
-        rows = rows + 1 if line.startswith("| ") else 0
-        if rows <= SHOWN:
-            yield line if len(line) < 400 else f"{line[:400]} ..."
-        elif rows == SHOWN + 1:
-            yield "| ..."
-
-
-def described_plot(spec):
-    """Returns the marks of a plot, each with the fields and scales of its channels, and values."""
-    values = spec["data"]["values"]
-    marks = []
+def plot(spec):
+    """Returns the marks of a plot, with the fields and scales of their channels, and its values."""
+    lines = []
     for layer in spec.get("layer", [spec]):
         mark = layer["mark"]["type"] if isinstance(layer["mark"], dict) else layer["mark"]
         channels = {**spec.get("encoding", {}), **layer["encoding"]}
-        channels = {name: x for name, x in channels.items() if "field" in x}
-        names = ", ".join(f"{name} {x['field']}" for name, x in channels.items())
+        fields = {name: x for name, x in channels.items() if "field" in x}
+        names = [f"{name} {x['field']}" for name, x in fields.items()]
         scales = {
-            json.dumps(x["scale"], ensure_ascii=False) for x in channels.values() if "scale" in x
+            json.dumps(x["scale"], ensure_ascii=False) for x in fields.values() if "scale" in x
         }
-        marks.append(" ".join([f"{mark}: {names}", *sorted(scales)]))
-    rows = [", ".join(f"{key} {shown(x)}" for key, x in row.items()) for row in values[:SHOWN]]
-    rows += [f"{len(values)} values"] * (len(values) > SHOWN)
-    return "\n".join([*marks, *rows])
+        lines.append(" ".join([f"{mark}:", ", ".join(names), *sorted(scales)]))
+    rows, short = spec["data"]["values"], lambda x: f"{x:.4g}" if isinstance(x, float) else x
+    lines += [", ".join(f"{key} {short(x)}" for key, x in row.items()) for row in rows[:SHOWN]]
+    return "\n".join([*lines, f"values: {len(rows)}"])
 
 
-def shown(value):
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def described_data(data):
+def picture(data):
     """Returns the words between which a picture of attention draws its lines."""
-    if not isinstance(data[0], dict):
-        return f"{len(data)} images"
     lines = []
     for example in data:
         lines.append(f"SENTENCE {example['title']}")
         for m in example["maps"]:
-            layers, heads = len(m["weights"]), len(m["weights"][0])
-            lines.append(f"{m['name']}, {layers} x {heads}, first {m['first']}")
+            lines.append(f"{m['name']}, layers: {len(m['weights'])}, first: {m['first']}")
             lines += [
-                f"{m['left']}: {' '.join(m['queries'])}",
-                f"{m['right']}: {' '.join(m['keys'])}",
+                f"{m[x]}: {' '.join(m[y])}" for x, y in (("left", "queries"), ("right", "keys"))
             ]
     return "\n".join(lines)
 
 
-def check(text, file, **names):
-    """Holds a text equal to a golden file; `names` are {what to write: a path in the text}."""
-    for name, path in names.items():
+def check(text, file, **paths):
+    """Holds a text equal to a golden file, which has the names of `paths` for them."""
+    for name, path in paths.items():
         text = text.replace(str(path), name)
     for pattern, name in CHANGING.items():
         text = re.sub(pattern, name, text)

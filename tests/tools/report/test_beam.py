@@ -1,6 +1,5 @@
 """The tree of a beam: what became of each candidate, by hand and as the search found it."""
 
-
 from transformer.data.tokenizer import END
 from transformer.tools.pages import beam_view, charts
 from transformer.tools.pages.beam_view import Candidate, Step

@@ -6,10 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from families.images import miniature_images
 from helpers import tiny
 from PIL import Image
-from tools.pages import browser, workdirs
+from tools.pages import browser
 from tools.report import insides
 
 from transformer.families.images.vision import VisionTransformer
@@ -25,22 +24,10 @@ SIZE = 12
 def runs(tmp_path_factory):
     """A function (pooling, number of layers) -> the `Inside` of a model of 3 x 3 patches, and its
     six test images."""
-    folder = tmp_path_factory.mktemp("images")
-    pixels, classes = miniature_images.patterns(6, size=SIZE)
-    for stem in ("train", "test"):
-        miniature_images.write_idx(folder / "data", stem, pixels, classes)
-    keys = {
-        **{"corpus": "own_images", "directory": str(folder / "data"), "channels": 1, "size": SIZE},
-        **{"train": "train", "test": "test", "data_dir": str(folder / "tfds"), "num_threads": 1},
-    }
-    config = {f"data.{name}": x for name, x in keys.items()} | {"data.central_crop": 1.0}
-    result = {"set": "test", "split": "test", "step": 1, "accuracy": 0.5}
-    names, named = [f"test-images-idx3-ubyte image {i}" for i in range(6)], list(map(str, classes))
-    files = {"test.image": names, "test.label": named, "test.prediction": ["1"] * 6}
-    task = {"task": "image_classification", "results": [result], "files": files}
-    run = workdirs.load(workdirs.write(folder / "run", **task, **config))
-    lines = zip(*files.values(), strict=True)
-    items = [dict(zip(("input", "reference", "output"), x, strict=True)) for x in lines]
+    run, pixels, _ = insides.photographed(tmp_path_factory.mktemp("images"), 6, SIZE)
+    roles = ("input", "reference", "output")
+    lines = zip(*run.evaluations[-1].columns(*roles), strict=True)
+    items = [dict(zip(roles, line, strict=True)) for line in lines]
 
     def make(pooling, num_layers=2):
         keys = run.config.model.to_dict() | {"d_model": 8, "d_ff": 12, "num_heads": 2}

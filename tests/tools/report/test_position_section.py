@@ -86,6 +86,12 @@ def test_one_heat_map(tmp_path, keys, params, count, values):
     assert {place: cells(plot)[place] for place in values} == pytest.approx(values, abs=1e-3)
 
 
+def test_a_recurrent_model_has_no_positions(tmp_path):
+    run = workdirs.load(workdirs.write(tmp_path / "run"))
+    del run.config.model.positions
+    assert position_section.section(insides.inside(run, None, {}, [])) is None
+
+
 def test_learned_biases_of_distances(tmp_path):
     bias_HR = np.random.default_rng(0).standard_normal((2, 32))
     layer = {"self_attention": {"distance_bias": bias_HR}}

@@ -5,9 +5,10 @@ import io
 
 import numpy as np
 import pytest
-from families.images.miniature_images import patterns, write_idx
+from families.images.miniature_images import write_idx
 from PIL import Image
 from tools.pages import workdirs
+from tools.report import insides
 
 from transformer.errors import UserError
 from transformer.tools.pages.page import Table
@@ -23,29 +24,14 @@ def test_what_is_missing(tmp_path):
 
 @pytest.fixture
 def images(tmp_path):
-    """A run that has classified 30 images, their pixels and their labels."""
-    pixels, labels = patterns(30)
-    write_idx(tmp_path, "test", pixels, labels)
-    files = {
-        "test.image": [f"test-images-idx3-ubyte image {i}" for i in range(30)],
-        "test.label": map(str, labels),
-        "test.prediction": ["0"] * 30,
-        "test.probability": [f"0.{i + 10}" for i in range(30)],
-        "test.classes": ["0\t1\t1\t1\t1"],
-    }
-    result = {"set": "test", "split": "test", "step": 1, "steps": [1], "accuracy": 0.3}
-    changes = {"corpus": "own_images", "channels": 1, "test": "test", "size": 8}
-    changes |= {"directory": str(tmp_path), "data_dir": str(tmp_path / "data")}
-    changes = {f"data.{key}": value for key, value in changes.items()}
-    wrote = {"task": "image_classification", "results": [result], "files": files}
-    return workdirs.load(workdirs.write(tmp_path / "run", **wrote, **changes)), pixels, labels
+    return insides.photographed(tmp_path, 30, size=8)
 
 
 def test_the_gallery_begins_with_the_surest_error(images):
     """In whole pixels: 8 become 96."""
     run, pixels, labels = images
     *_, gallery, table = predictions.section(run).parts
-    surest = max(i for i in range(30) if labels[i] != 0)
+    surest = max(i for i in range(30) if labels[i] != 1)
     url = gallery.html.partition('src="')[2].partition('"')[0]
     shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))))
     expected = pixels[surest].repeat(12, axis=0).repeat(12, axis=1)
