@@ -7,7 +7,6 @@ import pathlib
 import re
 
 import pytest
-from families.language_model import language
 from tools.compare import evaluated_runs
 from tools.compare.evaluated_runs import REFERENCES, SOURCES, worse
 from tools.pages import browser, golden, workdirs
@@ -15,8 +14,6 @@ from tools.pages.workdirs import HOSTILE
 
 import launch
 from transformer.errors import UserError
-from transformer.modes import train
-from transformer.workdir.log import read
 
 HERE = pathlib.Path(__file__).parent
 
@@ -193,25 +190,6 @@ def test_a_mistake_is_one_line(change, arguments, words):
     with pytest.raises(UserError, match=words) as error:
         launch.main(["--mode=compare", *arguments.split()])
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.slow
-def test_trained_language_models_are_compared(tmp_path, capsys):
-    """From training to the comparison, with nothing written by hand."""
-    language.write_text(tmp_path)
-    for seed in (0, 1):
-        config = language.config(tmp_path, {"train.seed": seed, "evaluate.every": 0})
-        train.train(config, tmp_path / f"seed{seed}")
-    capsys.readouterr()
-    compare("seed0", "seed1")
-    compared = json.loads(capsys.readouterr().out)
-    assert compared["config"] == {"train.seed": [0, 1]}
-    saved = [read(tmp_path / f"seed{seed}", "evaluations.jsonl")[-1] for seed in (0, 1)]
-    for run, result in zip(compared["runs"], saved, strict=True):
-        bits = run["scores"]["bits_per_character"]
-        assert bits["value"] == pytest.approx(result["bits_per_character"], rel=1e-4)
-        assert bits["interval"][0] < bits["value"] < bits["interval"][1]
-    assert compared["runs"][0]["parameters"] == compared["runs"][1]["parameters"] > 0
 
 
 @pytest.mark.slow

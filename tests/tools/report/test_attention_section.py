@@ -19,10 +19,15 @@ from transformer.tools.report import attention_section
 from transformer.workdir import saved_config
 
 
+def examples_of(loaded):
+    """The examples in a section's picture; [] without a section."""
+    section = attention_section.section(loaded)
+    return insides.data_of(section.parts[1]) if section else []
+
+
 def test_a_translation_s_three_kinds(tmp_path):
     loaded = insides.translating(tmp_path / "run")
-    section = attention_section.section(loaded)
-    examples = insides.data_of(section.parts[1])
+    examples = examples_of(loaded)
     assert [x["title"] for x in examples] == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
     vocab = vocabularies.read(loaded.run.workdir, loaded.run.config)
     run = translation.TrainedTranslator(loaded.model, vocab, loaded.params, [])
@@ -32,21 +37,15 @@ def test_a_translation_s_three_kinds(tmp_path):
         np.testing.assert_allclose(thousandths, arrays[kind], atol=6e-4)
 
 
-@pytest.mark.parametrize("kind", ["none", "additive"])
-def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind):
+@pytest.mark.parametrize(("kind", "names"), [("none", []), ("additive", ["cross-attention"])])
+def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind, names):
     loaded = insides.translating(tmp_path / "run")
-    fields = {**multi30k_rnn.get_config(kind).model, "d_model": 8}
-    sizes = {
-        name: getattr(loaded.model, name) for name in ("source_vocab_size", "target_vocab_size")
-    }
-    model = Recurrent(**fields, **sizes)
+    size = loaded.model.source_vocab_size
+    sizes = {"source_vocab_size": size, "target_vocab_size": size, "d_model": 8}
+    model = Recurrent(**{**multi30k_rnn.get_config(kind).model, **sizes})
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    section = attention_section.section(loaded._replace(model=model, params=params))
-    if kind == "none":
-        assert section is None
-    else:
-        [m] = insides.data_of(section.parts[1])[0]["maps"]
-        assert m["name"] == "cross-attention"
+    examples = examples_of(loaded._replace(model=model, params=params))
+    assert [m["name"] for example in examples[:1] for m in example["maps"]] == names
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +71,7 @@ def test_a_classifier_s_words(classified, name):
     pooling = {} if name in make else {"pooling": name}
     model = make.get(name, texts.classifier)(**sizes, **pooling)
     params = tiny.parameters(model, texts.inputs())
-    section = attention_section.section(insides.inside(run, model, params, items))
-    maps = {x["title"]: x["maps"] for x in insides.data_of(section.parts[1])}
+    maps = {x["title"]: x["maps"] for x in examples_of(insides.inside(run, model, params, items))}
     assert set(maps) == {"goodly film (good, predicted good)", "the badly (bad, predicted odd)"}
     [m] = maps["the badly (bad, predicted odd)"]
     text = ["<s>", *"the␣badly"]
@@ -96,8 +94,7 @@ def test_a_pair_s_words(classified):
     run.config.data.num_texts = 2
     case = tiny_models.case("decomposable", **classification.sizes(run.config, run.workdir))
     item = {"input": "goodly\tthe badly", "reference": "good", "output": "bad"}
-    loaded = insides.inside(run, case.model, case.params, [item])
-    [example] = insides.data_of(attention_section.section(loaded).parts[1])
+    [example] = examples_of(insides.inside(run, case.model, case.params, [item]))
     assert example["title"] == "goodly | the badly (good, predicted bad)"
     assert example["maps"][0]["keys"] == ["<s>", *"goodly", "<s>", *"the␣badly"]
 
@@ -111,8 +108,7 @@ def test_a_language_model_s_past(tmp_path):
     model = language.model(vocab_size=len(characters), max_positions=12)
     loaded = insides.inside(run, model, language.parameters(model), [{"input": "the cat"}])
     insides.write_vocabulary(run, "text.characters", b" abcdehnst")
-    [example] = insides.data_of(attention_section.section(loaded).parts[1])
-    [m] = example["maps"]
+    [[m]] = [example["maps"] for example in examples_of(loaded)]
     assert m["queries"] == [*"the␣cat", "</s>"]
     assert m["keys"] == ["</s>", *"the␣cat"]
     past = np.tri(8, dtype=bool)
@@ -120,7 +116,7 @@ def test_a_language_model_s_past(tmp_path):
         assert (np.array(head).reshape(8, 8)[~past] == 0).all()
     lstm = LstmLanguageModel(**{**tiny_models.LSTMN, "attention_size": 0, "vocab_size": 14})
     params = tiny.parameters(lstm, tiny_models.texts([[0]], 8)[0])
-    assert attention_section.section(loaded._replace(model=lstm, params=params)) is None
+    assert examples_of(loaded._replace(model=lstm, params=params)) == []
 
 
 def test_a_masked_language_model_s_texts(tmp_path):
@@ -130,8 +126,7 @@ def test_a_masked_language_model_s_texts(tmp_path):
     model = texts.masked_model(vocab_size=14)
     params = tiny.parameters(model, {**texts.inputs(), "masked": np.zeros((3, 1), np.int32)})
     loaded = insides.inside(run, model, params, [{"input": "the cat"}])
-    [example] = insides.data_of(attention_section.section(loaded).parts[1])
-    [m] = example["maps"]
+    [[m]] = [example["maps"] for example in examples_of(loaded)]
     assert m["queries"] == m["keys"] == ["<s>", *"the␣cat"]
     for head in m["weights"][-1]:
         rows = np.array(head).reshape(8, 8)

@@ -9,7 +9,7 @@ import pytest
 from helpers import tiny
 from PIL import Image
 from tools.pages import browser
-from tools.report import insides
+from tools.report import insides, photographs
 
 from transformer.families.images.vision import VisionTransformer
 from transformer.models import fields
@@ -22,16 +22,15 @@ SIZE = 12
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A function (pooling, number of layers) -> the `Inside` of a model of 3 x 3 patches, and its
-    six test images."""
-    run, pixels, _ = insides.photographed(tmp_path_factory.mktemp("images"), 6, SIZE)
+    """A function of the pooling: the `Inside` of a model of 3 x 3 patches, and six images."""
+    run, pixels, _ = photographs.photographed(tmp_path_factory.mktemp("images"), 6, SIZE)
     roles = ("input", "reference", "output")
     lines = zip(*run.evaluations[-1].columns(*roles), strict=True)
     items = [dict(zip(roles, line, strict=True)) for line in lines]
 
-    def make(pooling, num_layers=2):
+    def make(pooling):
         keys = run.config.model.to_dict() | {"d_model": 8, "d_ff": 12, "num_heads": 2}
-        keys |= {"num_layers": num_layers, "patch_size": 4, "mean": (0.5,), "std": (0.5,)}
+        keys |= {"num_layers": 2, "patch_size": 4, "mean": (0.5,), "std": (0.5,)}
         keys |= {"pooling": pooling, "num_classes": 3, "image_size": SIZE}
         model = fields.make(VisionTransformer, **keys)
         params = tiny.parameters(model, {"images": pixels[..., None]})

@@ -8,7 +8,7 @@ import pytest
 from families.images.miniature_images import write_idx
 from PIL import Image
 from tools.pages import workdirs
-from tools.report import insides
+from tools.report import photographs
 
 from transformer.errors import UserError
 from transformer.tools.pages.page import Table
@@ -24,7 +24,7 @@ def test_what_is_missing(tmp_path):
 
 @pytest.fixture
 def images(tmp_path):
-    return insides.photographed(tmp_path, 30, size=8)
+    return photographs.photographed(tmp_path, 30, size=8)
 
 
 def test_the_gallery_begins_with_the_surest_error(images):

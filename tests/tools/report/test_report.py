@@ -21,7 +21,7 @@ def translated(folder):
     """A run that was resumed, skipped updates, logged samples, and translated 60 sentences."""
     log, starts = [*workdirs.lines([50, 100, 150, 200, 300, 350])], [(0, 0), (0, 1), (150, 2)]
     for line, guess in zip([x for x in log if x["kind"] == "validation"], "112", strict=True):
-        line["samples"] = translation.SAMPLE.format("둘 & 셋", f"two <b> {guess}", "two 2")
+        line["samples"] = translation.SAMPLE.format("둘 & 셋", f"two <b> {guess}", "two <b> 2")
         line["samples"] += "\n" + translation.SAMPLE.format("하나", "one" * int(guess), "oneone")
         line |= {"bleu": 20.0, "strange_score": 1, "signature": "x", "nats_per_token": 2.0}
     log += [
