@@ -19,16 +19,14 @@ HERE = pathlib.Path(__file__).parent
 
 def translated(folder):
     """A run that was resumed, skipped updates, logged samples, and translated 60 sentences."""
-    log, starts = [*workdirs.lines([50, 100, 150, 200, 300, 350])], [(0, 0), (0, 1), (150, 2)]
+    log = [*workdirs.lines([50, 100, 150, 200, 300, 350])]
     for line, guess in zip([x for x in log if x["kind"] == "validation"], "112", strict=True):
         line["samples"] = translation.SAMPLE.format("둘 & 셋", f"two <b> {guess}", "two <b> 2")
         line["samples"] += "\n" + translation.SAMPLE.format("하나", "one" * int(guess), "oneone")
         line |= {"bleu": 20.0, "strange_score": 1, "signature": "x", "nats_per_token": 2.0}
-    log += [
-        {"kind": "train", "step": 370, "loss": 1.0, "skipped": 3},
-        {"kind": "test", "step": 380},
-    ]
-    starts = [{"step": x, "time": f"2026-11-2{day}T21:34:56+00:00"} for x, day in starts]
+    log.append({"kind": "train", "step": 370, "loss": 1.0, "skipped": 3})
+    log.append({"kind": "test", "step": 380})
+    starts = [{"step": x, "time": f"2026-11-{20 + x // 50}T21:34:56+00:00"} for x in (50, 0, 150)]
     changes = {"model__d_model": 64, "train__num_steps": 25_000, "data__directory": "/home/me"}
     run = workdirs.translated(folder, log=log, starts=starts, **changes)
     for step in (200, 300):
@@ -65,14 +63,14 @@ def trained(folder):
     return folder / "run"
 
 
-def untrained(folder):
-    """A translation run of which there is its config alone."""
-    return workdirs.write(folder / "run")
+def untrained(folder, task="translation"):
+    """A run of which there is its config alone."""
+    return workdirs.write(folder / "run", task=task)
 
 
 def unwritten(folder):
     """A language model of which there is its config alone."""
-    return workdirs.write(folder / "run", task="language_modelling")
+    return untrained(folder, task="language_modelling")
 
 
 RUNS = [translated, classified, written, trained, untrained, unwritten]
