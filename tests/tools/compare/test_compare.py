@@ -158,7 +158,9 @@ REFUSED = [  # (what is done before, arguments, words of the one line)
 ]
 
 
-@pytest.mark.parametrize(("change", "arguments", "words"), REFUSED)
+@pytest.mark.parametrize(
+    ("change", "arguments", "words"), REFUSED, ids=[words for *_, words in REFUSED]
+)
 def test_a_mistake_is_one_line(change, arguments, words):
     for run, share in ((A, 0.2), (B, 0.5)):
         evaluated_runs.translations(run, worse(REFERENCES, share))

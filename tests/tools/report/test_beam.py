@@ -1,4 +1,4 @@
-"""The tree of a beam: what became of each candidate, by hand and as the search found it."""
+"""The tree of a beam: what became of each candidate, by hand; a long one is cut off."""
 
 from transformer.data.tokenizer import END
 from transformer.tools.pages import beam_view, charts
