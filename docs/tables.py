@@ -29,11 +29,15 @@ def written(page: str, results: dict) -> str:
 
 
 def table(result: dict) -> str:
-    """Returns the rows of a sweep in Markdown, and notes on where they were measured."""
+    """Returns the rows of a sweep in Markdown, and notes on where they were measured.
+
+    A column of which nothing is known is left out.
+    """
     columns = ["row", "of `config.model`", "parameters", "BLEU, seed 0", "p", "three seeds"]
     columns += ["chrF", "nats a token", "ms a step"]
-    lines = [columns, ["---"] * len(columns)]
-    lines += [[*cells(row, result["measured"])] for row in result["rows"]]
+    rows = [[*cells(row, result["measured"])] for row in result["rows"]]
+    known = [i for i in range(len(columns)) if any(row[i] for row in rows)]
+    lines = [[row[i] for i in known] for row in (columns, ["---"] * len(columns), *rows)]
     text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     notes = [f"{mark(i)} Commit {x}." for i, x in enumerate(result["measured"])]
     return f"{text}\n{' '.join(notes)}\n"
