@@ -21,7 +21,7 @@ train: $(INSTALLED)
 # A process a core, each with whole files: tests of a file share what they trained.
 PYTEST = $(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
 test: $(TOOLS)  # what proves the mathematics, the data, a resumed and a killed run: five to seven minutes
-	$(PYTEST) -m "not slow and not nightly" $(TESTS)
+	$(PYTEST) -m "not slow" $(TESTS)
 
 test-slow: $(TOOLS)  # long matrices: of kills, meshes, several processes, damage
 	$(PYTEST) -m "slow and not nightly"

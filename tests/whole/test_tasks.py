@@ -125,7 +125,7 @@ def test_a_run_starts_from_the_best_params_of_another(toy, tmp_path, capsys):
     assert error(tmp_path / "second", **second) == best
     shutil.rmtree(tmp_path / "first")
     assert error(tmp_path / "second", **{**second, "train__num_steps": 20}) == best
-    with pytest.raises(UserError, match=r"config.train.init_from: \S*first"):
+    with pytest.raises(UserError, match=r"config.train.init_from: \S*first/best holds no"):
         toy(tmp_path / "third", **second)
 
 

@@ -77,7 +77,10 @@ def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -
         if config.train.init_from and not resumed:
             best = paths.path(config.train.init_from) / store.BEST
             if not store.steps(best):
-                raise UserError(f"config.train.init_from: {best} holds no complete checkpoint")
+                raise UserError(
+                    f"config.train.init_from: {best} holds no complete checkpoint; expected the "
+                    "workdir of a run that has been validated"
+                )
         config = task_module.prepare(config, folder, saved)
         if not resumed:  # a resumed run writes it once its checkpoint is restored
             saved_config.write_config(config, folder)
