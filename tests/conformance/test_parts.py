@@ -52,7 +52,7 @@ def test_a_part_matters(part):
     assert logits.dtype == np.float32, f"{part}: logits are {logits.dtype}"
     assert np.isfinite(logits).all(), f"{part}: logits are non-finite"
     box, _, name = part.partition("/")
-    if boxes.names(box, tiny.ARGUMENTS[box]) == [name]:
+    if [x.name for x in boxes.parse(box, tiny.ARGUMENTS[box])] == [name]:
         return
     expected = tiny.plain_logits(case.params, inputs)
     if expected is None or np.abs(logits - expected)[is_word].max() > 1e-3:

@@ -25,8 +25,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD, START
-from transformer.decoding.methods import Decode, Method
-from transformer.errors import UserError
+from transformer.decoding.methods import Decode, Method, check_num_hypotheses
 from transformer.models.cache import grow, lengthened, reorder
 
 Array = jax.Array
@@ -39,11 +38,7 @@ take_along_axis = functools.partial(jnp.take_along_axis, mode="promise_in_bounds
 
 def method(decode: Decode) -> Method:
     """Returns beam search by config.decode; UserError for more hypotheses to output than beams."""
-    if decode.num_hypotheses > decode.beam_width:
-        raise UserError(
-            f"config.decode.num_hypotheses={decode.num_hypotheses} must be at most "
-            f"config.decode.beam_width={decode.beam_width}"
-        )
+    check_num_hypotheses(decode, "beam_width")
     options = {"penalty": decode.length_penalty, "alpha": decode.length_alpha}
     options |= {"stopping": decode.stopping, "num_hypotheses": decode.num_hypotheses}
     return Method(extend, tuple(options.items()), decode.beam_width, decode.num_hypotheses)

@@ -100,8 +100,8 @@ def advance(
     `extend` and `options` are those of a `methods.Method`.
     """
     step = functools.partial(model.apply, {"params": params}, method="step")
-    extend = functools.partial(extend, step, memory, bounds, never=NEVER, rng_B=rng_B)
-    extend = functools.partial(extend, **dict(options))
+    keywords = {"never": NEVER, "rng_B": rng_B, **dict(options)}
+    extend = functools.partial(extend, step, memory, bounds, **keywords)
     unfinished = functools.partial(beam_search.is_unfinished, until_active)
     return jax.lax.while_loop(unfinished, extend, state)
 

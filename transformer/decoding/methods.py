@@ -9,6 +9,8 @@ import types
 from collections.abc import Callable
 from typing import NamedTuple
 
+from transformer.errors import UserError
+
 Decode = types.SimpleNamespace  # the values of config.decode
 
 
@@ -26,3 +28,12 @@ class Method(NamedTuple):
     draws: bool = False  # at random: hypotheses of equal parts differ
     # Takes a line's [(text, score), ...] as they were found, returns those to output, best first.
     rank: Callable[[list], list] = lambda scored: scored
+
+
+def check_num_hypotheses(decode: Decode, key: str) -> None:
+    """Raises UserError for more hypotheses to output than config.decode.KEY."""
+    if decode.num_hypotheses > (limit := getattr(decode, key)):
+        raise UserError(
+            f"config.decode.num_hypotheses={decode.num_hypotheses} must be at most "
+            f"config.decode.{key}={limit}"
+        )

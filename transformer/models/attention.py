@@ -25,14 +25,18 @@ class ScaledDot(nn.Module):
     @nn.compact
     def __call__(self, q_BTHK: Array, k_BHKS: Array) -> Array:
         """Returns scores_BHTS."""
-        q_BTHK = q_BTHK * q_BTHK.shape[-1] ** -0.5
-        # Not rounded to the inputs' type, as the kernels' product is: the softmax takes float32.
-        return jnp.einsum("BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32)
+        return dot(q_BTHK * q_BTHK.shape[-1] ** -0.5, k_BHKS)
 
     @nn.nowrap
     def multiply_adds(self, num_heads: int, key_size: int) -> int:
         """Returns the multiply-adds of one query, besides q . k."""
         return 0
+
+
+def dot(q_BTHK: Array, k_BHKS: Array) -> Array:
+    """Returns the dot products of queries and keys, scores_BHTS."""
+    # Not rounded to the inputs' type, as the kernels' product is: the softmax takes float32.
+    return jnp.einsum("BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32)
 
 
 def attend(

@@ -133,11 +133,6 @@ def _with_fields(box: str, key: str, name: str, given: dict) -> Named:
     return Named(name, code, {k: x.annotation(values[k]) for k, x in own.items()})
 
 
-def names(box: str, pattern: str) -> list[str]:
-    """Returns the names of a pattern's parts: ['local', 'a'] of "local(window=16),a"."""
-    return [x.name for x in parse(box, pattern)]
-
-
 def written_out(fields: Mapping[str, Any]) -> dict[str, str]:
     """Returns {key: pattern with all fields} of the keys of config.model that name parts.
 

@@ -58,9 +58,9 @@ class Residual(nn.Module):
     def normalise(self, x_BTD: Array) -> Array:
         """Applies the norm of the layers, LayerNorm in the paper."""
         # The name is part of the params' paths, so that checkpoints tell LayerNorm from RMSNorm.
-        [name] = boxes.names("norm", self.options.norm)
+        [named] = boxes.parse("norm", self.options.norm)
         norm = boxes.part("norm", self.options.norm, dtype=self.dtype)
-        return norm(name=f"{name}_norm")(x_BTD)
+        return norm(name=f"{named.name}_norm")(x_BTD)
 
     def drop(self, y_BTD: Array, *, train: bool) -> Array:
         """Applies dropout to a sub-layer's output."""

@@ -184,8 +184,7 @@ def position_limit(model: nn.Module) -> float:
 def _mixers(model: nn.Module) -> list[type[nn.Module]]:
     """Returns the classes of the mixers in a model's stacks."""
     patterns = {"mixer": model.options.mixer, "decoder_mixer": getattr(model, "decoder_mixer", "")}
-    parse = functools.partial(boxes.parse, "mixer")
-    return [mixer.code for key, x in patterns.items() if x for mixer in parse(x, key)]
+    return [x.code for key, p in patterns.items() if p for x in boxes.parse("mixer", p, key)]
 
 
 def stacked_weights(sown: dict) -> dict[str, Array]:

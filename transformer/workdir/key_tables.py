@@ -35,8 +35,9 @@ def task_table(config: ConfigDict) -> tuple[ConfigDict, dict]:
     task, values = config.get("task"), flatten(config)
     check_value("task", task, tuple(registry.TASKS))
     defaults, table = config_files.load(str(config_files.CONFIGS / f"{task}.py"))
+    default_values = flatten(defaults)
     for choice, group in CHOICES.items():
-        default = flatten(defaults).get(choice)
+        default = default_values.get(choice)
         if values.get(choice, default) != default:
             defaults.update_from_flattened_dict({group: ConfigDict()})
             if choice == "architecture":  # another one has other rules, but a key has one type

@@ -5,14 +5,9 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import dense
-from transformer.models.attention import ScaledDot
+from transformer.models.attention import ScaledDot, dot
 
 Array = jax.Array
-
-
-def dot(q_BTHK: Array, k_BHKS: Array) -> Array:
-    """Returns the dot products of queries and keys, scores_BHTS, summed in float32."""
-    return jnp.einsum("BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32)
 
 
 class Dot(ScaledDot):

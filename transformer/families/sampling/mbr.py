@@ -9,18 +9,13 @@ from collections.abc import Sequence
 
 import sacrebleu
 
-from transformer.decoding.methods import Decode, Method
-from transformer.errors import UserError
+from transformer.decoding.methods import Decode, Method, check_num_hypotheses
 from transformer.families.sampling import sampling
 
 
 def method(decode: Decode) -> Method:
     """Returns the ranking of `num_samples` samples; UserError for fewer than are to be output."""
-    if decode.num_hypotheses > decode.num_samples:
-        raise UserError(
-            f"config.decode.num_hypotheses={decode.num_hypotheses} must be at most "
-            f"config.decode.num_samples={decode.num_samples}"
-        )
+    check_num_hypotheses(decode, "num_samples")
     return sampling.samples(decode, decode.num_samples)._replace(
         rank=lambda scored: rank([text for text, _ in scored], utility=decode.utility)
     )

@@ -84,7 +84,7 @@ def write(
         options.num_heads,
         pre_norm=options.residual == "pre",
         no_final_norm=not options.final_norm,
-        activation=ACTIVATIONS[boxes.names("feed_forward", options.feed_forward)[0]],
+        activation=ACTIVATIONS[boxes.parse("feed_forward", options.feed_forward)[0].name],
     )
     parts = {}  # {name in CTranslate2: {part: array}}
     for path, array in params.items():

@@ -42,7 +42,7 @@ def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: st
     known = {**off, **PAPER, **allowed}
     for name, value in fields.values(model).items():
         if name in registry.PARTS:
-            value = ",".join(sorted({*boxes.names(name, value)}))
+            value = ",".join(sorted({x.name for x in boxes.parse(name, value)}))
         values = known.get(name, ())
         if name not in ANY and value not in values:
             only = f", only {', '.join(map(repr, values))}" if values else ""

@@ -154,6 +154,7 @@ def config_of(
     # The order 1 2 4 5 0 has END = 1 at Marian's id 0, and PAD = 0 at its id 4.
     pad, end = map(orders[1].index, (PAD, END))
     activations = {name: foreign for foreign, name in ACTIVATIONS.items()}
+    [network] = boxes.parse("feed_forward", options.feed_forward)
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -173,7 +174,7 @@ def config_of(
         "scale_embedding": True,
         "static_position_embeddings": True,
         "max_position_embeddings": max_positions,
-        "activation_function": activations[boxes.names("feed_forward", options.feed_forward)[0]],
+        "activation_function": activations[network.name],
         **{foreign: getattr(options, name) for foreign, name in RATES.items()},
         # An output begins with the padding.
         "pad_token_id": pad,
