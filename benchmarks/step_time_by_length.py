@@ -14,11 +14,10 @@ printed.
 
 import argparse
 import json
+import shlex
 import statistics
 import sys
 from pathlib import Path
-
-from ml_collections import ConfigDict
 
 from benchmarks import yardstick
 
@@ -40,7 +39,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="of each length in a turn")
     parser.add_argument("--picture", type=Path, help="a file to draw into: .svg, .png or .pdf")
     parser.add_argument("--json", type=Path, help="a file for {config: ms of each length}")
-    parser.add_argument("--engine", help="one config's turn (for the program itself)")
+    parser.add_argument("--engine", help="one command line's turn (for the program itself)")
     arguments = parser.parse_args()
     if arguments.engine:
         turn(arguments)
@@ -50,13 +49,14 @@ def main() -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Lets the configs take turns, and prints a row for each."""
-    names = [*rows(arguments.sweep)] if arguments.sweep else arguments.configs.split(",")
-    pythons = dict.fromkeys(names, sys.executable)
+    labels = engines(arguments)
+    pythons = dict.fromkeys(labels, sys.executable)
     lengths, module = lengths_of(arguments), "benchmarks.step_time_by_length"
     taken = yardstick.take_turns(module, pythons, arguments.turns)
     print("ms a step of rows of   " + "".join(f"{n:>9}" for n in lengths) + "   params")
     times = {}
-    for name, turns in taken.items():
+    for engine, turns in taken.items():
+        name = labels[engine]
         times[name] = [
             1e3 * statistics.median(t["seconds"][str(n)] for t in turns) for n in lengths
         ]
@@ -69,12 +69,14 @@ def report(arguments: argparse.Namespace) -> None:
         draw(times, lengths, arguments)
 
 
-def rows(sweep: Path) -> dict[str, ConfigDict]:
-    """The config of each row of a sweep's file, by its name."""
+def engines(arguments: argparse.Namespace) -> dict[str, str]:
+    """Returns {command line of a run: its label}, of configs or of the rows of a sweep's file."""
+    if not arguments.sweep:
+        return {f"--config={name}": name for name in arguments.configs.split(",")}
     from transformer.tools.sweep import sweep_file
 
-    read = sweep_file.read(sweep, Path("runs"), ["--config.data.directory=."])
-    return {row.name: row.runs[0].config for row in read}
+    rows = sweep_file.read(arguments.sweep, Path("runs"), ["--config.data.directory=."])
+    return {shlex.join(row.runs[0].arguments): row.name for row in rows}
 
 
 def lengths_of(arguments: argparse.Namespace) -> list[int]:
@@ -86,15 +88,13 @@ def turn(arguments: argparse.Namespace) -> None:
     import jax
 
     from transformer.models import fields as model_fields
+    from transformer.modes import command_line
     from transformer.runtime import startup
     from transformer.tasks import translation
     from transformer.tasks.task import abstract_params
-    from transformer.workdir import config_files
 
-    if arguments.sweep:
-        config = rows(arguments.sweep)[arguments.engine].copy_and_resolve_references()
-    else:
-        config = config_files.load_config(arguments.engine)
+    _, _, config = command_line.parse(shlex.split(arguments.engine))
+    config = config.copy_and_resolve_references()
     startup.set_compilation_cache(config.compilation_cache)
     V, seconds = config.vocabulary.size, {}
     vocabulary = {f"{side}_vocab_size": V for side in ("source", "target")}

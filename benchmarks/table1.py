@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import yardstick
+from docs.tables import written
 
 PAGE = Path(__file__).parents[1] / "docs" / "table1.md"
 RESULTS, PICTURE = PAGE.with_suffix(".json"), PAGE.parent / "pictures" / "table1.svg"
@@ -354,13 +355,8 @@ def tables(kinds: dict[str, dict]) -> dict[str, list[list[str]]]:
 def filled(page: str, kinds: dict[str, dict]) -> str:
     """Returns the page with its tables rebuilt; each follows a comment with its title."""
     for title, rows in tables(kinds).items():
-        lines = [f"| {' | '.join(row)} |" for row in rows]
-        lines.insert(1, f"|---|{'---:|' * (len(rows[0]) - 1)}")
-        text = "\n".join(lines)
-        page, count = re.subn(
-            rf"(<!-- {title} -->\n)(\|.*\n)*", lambda match, text=text: f"{match[1]}{text}\n", page
-        )
-        assert count == 1, f"the page has no place for {title}"
+        separators = ["---", *["---:"] * (len(rows[0]) - 1)]
+        page = written(page, title, [rows[0], separators, *rows[1:]])
     return page
 
 

@@ -95,7 +95,7 @@ def take_turn(
     python: str = sys.executable,
 ) -> dict:
     """What an engine's turn prints, JSON on its last line, in a process of its own."""
-    command = [python, "-m", module, *sys.argv[1:], "--engine", engine, *options]
+    command = [python, "-m", module, *sys.argv[1:], f"--engine={engine}", *options]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -1,11 +1,11 @@
 """Writes the tables of docs/ that are measured, from docs/results.json.
 
     python -m docs.tables
-    python -m docs.tables --sweep boxes=FOLDER --measured "e782601, Intel Xeon" --times ms.json
+    python -m docs.tables --sweep boxes=FOLDER --measured "e782601, Xeon" --times ms.json
 
 The second command first takes the rows that a sweep has finished in FOLDER, measured at a commit on
-a machine. `--times` is what `benchmarks.step_time_by_length --json` wrote. A page has a table
-between the comments <!-- table: NAME --> and <!-- end of table -->.
+a CPU. `--times` is what `benchmarks.step_time_by_length --json` wrote. NAME is that of a page,
+which has the table behind the comment <!-- worth -->.
 """
 
 import argparse
@@ -20,34 +20,33 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results.json"
 SCORES = ("bleu", "chrf", "nats_per_token")
-PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
 
 
-def written(page: str, results: dict) -> str:
-    """Returns a page with its tables as `results` have them."""
-    return PLACE.sub(lambda found: f"{found[1]}\n{table(results[found[2]])}\n", page)
+def written(page: str, title: str, rows: list[list[str]]) -> str:
+    """Returns a page with the rows of a table behind the comment with its title."""
+    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    page, count = re.subn(rf"(<!-- {title} -->\n)(\|.*\n)*", lambda x: f"{x[1]}{text}", page)
+    assert count == 1, f"the page has no place for {title}"
+    return page
 
 
-def table(result: dict) -> str:
-    """Returns the rows of a sweep in Markdown, and notes on where they were measured.
+def table(results: list[dict]) -> list[list[str]]:
+    """Returns the rows of a sweep, the first of which is the head.
 
     A column of which nothing is known is left out.
     """
-    columns = ["row", "of `config.model`", "parameters", "BLEU, seed 0", "p", "three seeds"]
-    columns += ["chrF", "nats a token", "ms a step"]
-    rows = [[*cells(row, result["measured"])] for row in result["rows"]]
-    known = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-    lines = [[row[i] for i in known] for row in (columns, ["---"] * len(columns), *rows)]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    notes = [f"{mark(i)} Commit {x}." for i, x in enumerate(result["measured"])]
-    return f"{text}\n{' '.join(notes)}\n"
+    head = ["row", "of `config.model`", "parameters", "BLEU, seed 0", "p", "three seeds"]
+    head += ["chrF", "nats a token", "ms a step", "commit, CPU"]
+    rows = [[*cells(result)] for result in results]
+    known = [i for i in range(len(head)) if any(row[i] for row in rows)]
+    return [[row[i] for i in known] for row in (head, ["---"] * len(head), *rows)]
 
 
-def cells(row: dict, measured: list[str]) -> Iterator[str]:
+def cells(row: dict) -> Iterator[str]:
     """Yields the cells of a row."""
     runs = row["runs"]
     mean = lambda score: statistics.fmean(run[score] for run in runs)
-    yield f"`{row['row']}`" + (mark(row["measured"]) if len(measured) > 1 else "")
+    yield f"`{row['row']}`"
     keys = {key.removeprefix("model."): value for key, value in row["keys"].items()}
     yield ", ".join(f"`{key}={value}`" for key, value in keys.items()) or "the paper's"
     yield f"{row['parameters']:,}" if row["parameters"] else ""
@@ -58,22 +57,18 @@ def cells(row: dict, measured: list[str]) -> Iterator[str]:
     yield f"{mean('bleu'):.1f} ± {deviation:.1f}" if deviation else ""
     yield f"{mean('chrf'):.1f}"
     yield f"{mean('nats_per_token'):.2f}"
-    yield f"{row['ms']:.0f}" if row.get("ms") else ""
+    yield f"{row['ms']:.0f}" if row["ms"] else ""
+    yield row["measured"]
 
 
-def mark(i: int) -> str:
-    """Returns the sign of footnote i: ¹, ², ..."""
-    return "¹²³⁴⁵"[i]
-
-
-def take(result: dict, folder: Path, measured: str, times: dict[str, list[float]]) -> None:
-    """Takes the finished rows of a sweep in `folder` into `result`, in the order of its file."""
+def take(
+    results: list[dict], folder: Path, measured: str, times: dict[str, list[float]]
+) -> list[dict]:
+    """Returns results with the finished rows of a sweep; a row measured again keeps its place."""
     rows = json.loads((folder / "sweep.json").read_text("utf-8"))["rows"]
     rows = [row for row in rows if row["runs"][0]["scores"]]
     compared = compare([row["runs"][0]["workdir"] for row in rows])
-    if measured not in result["measured"]:
-        result["measured"].append(measured)
-    known = {row["row"]: row for row in result["rows"]}  # measured again, a row keeps its place
+    known = {row["row"]: row for row in results}
     for row, first_run in zip(rows, compared, strict=True):
         score = first_run["scores"]["bleu"]
         runs = [run for run in row["runs"] if run["scores"]]
@@ -85,9 +80,9 @@ def take(result: dict, folder: Path, measured: str, times: dict[str, list[float]
             "interval": score["interval"],
             "p": None if row is rows[0] else score["p"],
             "ms": times.get(row["row"], [None])[0],
-            "measured": result["measured"].index(measured),
+            "measured": measured,
         }
-    result["rows"] = [*known.values()]
+    return [*known.values()]
 
 
 def compare(workdirs: list[str]) -> list[dict]:
@@ -101,20 +96,18 @@ def compare(workdirs: list[str]) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser("docs.tables", description=__doc__.splitlines()[0])
     parser.add_argument("--sweep", metavar="NAME=FOLDER", help="a sweep whose rows are taken")
-    parser.add_argument("--measured", metavar="COMMIT, MACHINE", help="how these were measured")
+    parser.add_argument("--measured", metavar="COMMIT, CPU", help="how these were measured")
     parser.add_argument("--times", type=Path, help="the milliseconds of a step of each row")
     arguments = parser.parse_args()
     results = json.loads(RESULTS.read_text("utf-8"))
     if arguments.sweep:
         name, _, folder = arguments.sweep.partition("=")
         times = json.loads(arguments.times.read_text()) if arguments.times else {}
-        take(results[name], Path(folder), arguments.measured, times)
+        results[name] = take(results[name], Path(folder), arguments.measured, times)
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    for page in DOCS.glob("*.md"):
-        text = page.read_text("utf-8")
-        if (new := written(text, results)) != text:
-            page.write_text(new, "utf-8")
-            print(page)
+    for name, rows in results.items():
+        page = DOCS / f"{name}.md"
+        page.write_text(written(page.read_text("utf-8"), "worth", table(rows)), "utf-8")
 
 
 if __name__ == "__main__":
