@@ -12,7 +12,7 @@ VENV ?= .venv
 INSTALLED = $(VENV)/installed-$(VERSION)
 TOOLS = $(VENV)/tools-$(VERSION)
 
-.PHONY: install train test test-slow test-all test-nightly check docs lint size kill-matrix fuzz
+.PHONY: install train test test-slow test-all test-nightly check docs lint size kill-matrix fuzz results
 install: $(INSTALLED)
 
 train: $(INSTALLED)
@@ -48,6 +48,12 @@ kill-matrix: $(TOOLS)
 # 10,000 damaged copies of a workdir, each read; `make test-slow` reads 200.
 fuzz: $(TOOLS)
 	FUZZ_COPIES=10000 $(VENV)/bin/python -m pytest tests/whole/test_fuzz.py
+
+# The commands of docs/results.json, one after another: a night on two cores. They read text and
+# images in the folders of $TRANSFORMER_TEST_DATA that `python -m docs.tables --commands` names, and
+# need: pip install -r benchmarks/requirements.txt rouge-score torch transformers ctranslate2==4.8.5
+results: $(TOOLS)
+	PATH="$(abspath $(VENV))/bin:$$PATH" sh -eux -c "$$($(VENV)/bin/python -m docs.tables --commands)"
 
 docs: $(TOOLS)  # the pages of docs/ and the docstrings as a site, to be read without a network
 	$(VENV)/bin/python -m sphinx --quiet -d $(VENV)/doctrees -c docs . site

@@ -1,11 +1,17 @@
-"""Writes the tables of docs/ that are measured, from docs/results.json.
+"""Writes the tables that are measured, from docs/results.json, into README.md and docs/.
 
     python -m docs.tables
+    python -m docs.tables --commands
     python -m docs.tables --sweep boxes=FOLDER --measured "e782601, Xeon" --times ms.json
 
-The second command first takes the rows that a sweep has finished in FOLDER, measured at a commit on
-a CPU. `--times` is what `benchmarks.step_time_by_length --json` wrote. NAME is that of a page,
-which has the table behind the comment <!-- worth -->.
+The file is {title: table}; one page has each table behind the comment <!-- title -->. A table has
+columns, {name: format}, and rows, {column: value}. Text may quote a row that has a name, as in
+"{multi30k[BLEU]}"; so may a figure of a sentence, behind <!-- multi30k[BLEU] -->. All else that a
+row or its table has says how it was measured: commands, commit, CPU, seeds, source.
+
+The second command prints the commands, but for those whose FOLDER one has to make. The third first
+takes the rows that a sweep has finished in FOLDER, measured at a commit on a CPU. `--times` is what
+`benchmarks.step_time_by_length --json` wrote.
 """
 
 import argparse
@@ -16,10 +22,22 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results.json"
+PAGES = (*DOCS.parent.glob("README*.md"), *DOCS.glob("*.md"))
 SCORES = ("bleu", "chrf", "nats_per_token")
+
+
+def filled(page: str, results: dict[str, dict]) -> str:
+    """Returns a page with its tables and figures as they are in the results."""
+    named = {row["name"]: row for x in results.values() for row in x["rows"] if "name" in row}
+    for title, content in results.items():
+        if f"<!-- {title} -->" in page:
+            page = written(page, title, rows_of(content, named))
+    figure = lambda x: x[1] + f"{{{x[2]}}}".format(**named)
+    return re.sub(r"(<!-- (\w+\[.+?) -->)[\d.]+\d", figure, page)
 
 
 def written(page: str, title: str, rows: list[list[str]]) -> str:
@@ -30,7 +48,43 @@ def written(page: str, title: str, rows: list[list[str]]) -> str:
     return page
 
 
-def table(results: list[dict]) -> list[list[str]]:
+def rows_of(content: dict[str, Any], named: dict[str, dict]) -> list[list[str]]:
+    """Returns the rows of a table, the first of which is the head."""
+    if "columns" not in content:
+        return sweep_rows(content["rows"])
+    columns = content["columns"]
+    rows = [[cell(row.get(x), columns[x], named) for x in columns] for row in content["rows"]]
+    return [[*columns], ["---"] * len(columns), *rows]
+
+
+def cell(value: Any, form: str, named: dict[str, dict]) -> str:
+    """Returns the text of a value, of [score, half its interval], or of {seed: score}."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value.format(**named)
+        case list():
+            return " ± ".join(map(form.format, value))
+        case dict():
+            return ", ".join(map(form.format, value.values()))
+    return form.format(value)
+
+
+def commands(results: dict[str, dict]) -> list[str]:
+    """Returns the commands that measure the rows, but for those whose FOLDER one has to make."""
+    measured = [x for content in results.values() for x in (content, *content["rows"])]
+    found = dict.fromkeys(command for x in measured for command in x.get("commands", ()))
+    return [command for command in found if "FOLDER" not in command]
+
+
+def compact(results: dict[str, dict]) -> str:
+    """Returns the results as JSON, a value a line; a list of values is one line."""
+    text = json.dumps(results, indent=1, ensure_ascii=False) + "\n"
+    return re.sub(r"\[[^][{}]*\]", lambda x: f"[{' '.join(x[0][1:-1].split())}]", text)
+
+
+def sweep_rows(results: list[dict]) -> list[list[str]]:
     """Returns the rows of a sweep, the first of which is the head.
 
     A column of which nothing is known is left out.
@@ -98,16 +152,20 @@ def main() -> None:
     parser.add_argument("--sweep", metavar="NAME=FOLDER", help="a sweep whose rows are taken")
     parser.add_argument("--measured", metavar="COMMIT, CPU", help="how these were measured")
     parser.add_argument("--times", type=Path, help="the milliseconds of a step of each row")
+    parser.add_argument("--commands", action="store_true", help="print the commands, write nothing")
     arguments = parser.parse_args()
     results = json.loads(RESULTS.read_text("utf-8"))
+    if arguments.commands:
+        print("\n".join(commands(results)))
+        return
     if arguments.sweep:
         name, _, folder = arguments.sweep.partition("=")
         times = json.loads(arguments.times.read_text()) if arguments.times else {}
-        results[name] = take(results[name], Path(folder), arguments.measured, times)
-        RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    for name, rows in results.items():
-        page = DOCS / f"{name}.md"
-        page.write_text(written(page.read_text("utf-8"), "worth", table(rows)), "utf-8")
+        rows = results[name]["rows"]
+        results[name]["rows"] = take(rows, Path(folder), arguments.measured, times)
+        RESULTS.write_text(compact(results), "utf-8")
+    for page in PAGES:
+        page.write_text(filled(page.read_text("utf-8"), results), "utf-8")
 
 
 if __name__ == "__main__":
