@@ -355,8 +355,7 @@ def tables(kinds: dict[str, dict]) -> dict[str, list[list[str]]]:
 def filled(page: str, kinds: dict[str, dict]) -> str:
     """Returns the page with its tables rebuilt; each follows a comment with its title."""
     for title, rows in tables(kinds).items():
-        separators = ["---", *["---:"] * (len(rows[0]) - 1)]
-        page = written(page, title, [rows[0], separators, *rows[1:]])
+        page = written(page, title, rows, others="---:")
     return page
 
 

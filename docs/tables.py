@@ -40,9 +40,13 @@ def filled(page: str, results: dict[str, dict]) -> str:
     return re.sub(r"(<!-- (\w+\[.+?) -->)[\d.]+\d", figure, page)
 
 
-def written(page: str, title: str, rows: list[list[str]]) -> str:
-    """Returns a page with the rows of a table behind the comment with its title."""
-    text = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+def written(page: str, title: str, rows: list[list[str]], others: str = "---") -> str:
+    """Returns a page with a table behind the comment with its title; its first row is the head.
+
+    `others` is how the columns after the first are aligned.
+    """
+    head, *rest = (f"| {' | '.join(row)} |\n" for row in rows)
+    text = head + "|---" + f"|{others}" * (len(rows[0]) - 1) + "|\n" + "".join(rest)
     page, count = re.subn(rf"(<!-- {title} -->\n)(\|.*\n)*", lambda x: f"{x[1]}{text}", page)
     assert count == 1, f"the page has no place for {title}"
     return page
@@ -54,7 +58,7 @@ def rows_of(content: dict[str, Any], named: dict[str, dict]) -> list[list[str]]:
         return sweep_rows(content["rows"])
     columns = content["columns"]
     rows = [[cell(row.get(x), columns[x], named) for x in columns] for row in content["rows"]]
-    return [[*columns], ["---"] * len(columns), *rows]
+    return [[*columns], *rows]
 
 
 def cell(value: Any, form: str, named: dict[str, dict]) -> str:
@@ -93,7 +97,7 @@ def sweep_rows(results: list[dict]) -> list[list[str]]:
     head += ["chrF", "nats a token", "ms a step", "commit, CPU"]
     rows = [[*cells(result)] for result in results]
     known = [i for i in range(len(head)) if any(row[i] for row in rows)]
-    return [[row[i] for i in known] for row in (head, ["---"] * len(head), *rows)]
+    return [[row[i] for i in known] for row in (head, *rows)]
 
 
 def cells(row: dict) -> Iterator[str]:
