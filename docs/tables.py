@@ -36,7 +36,7 @@ def filled(page: str, results: dict[str, dict]) -> str:
     for title, content in results.items():
         if f"<!-- {title} -->" in page:
             page = written(page, title, rows_of(content, named))
-    figure = lambda x: x[1] + f"{{{x[2]}}}".format(**named)
+    figure = lambda found: found[1] + ("{" + found[2] + "}").format(**named)
     return re.sub(r"(<!-- (\w+\[.+?) -->)[\d.]+\d", figure, page)
 
 
