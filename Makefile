@@ -53,6 +53,7 @@ fuzz: $(TOOLS)
 # images in the folders of $TRANSFORMER_TEST_DATA that `python -m docs.tables --commands` names, and
 # need: pip install -r benchmarks/requirements.txt rouge-score torch transformers ctranslate2==4.8.5
 results: $(TOOLS)
+	@: $${TRANSFORMER_TEST_DATA:?is the folder of text and images that the commands read}
 	PATH="$(abspath $(VENV))/bin:$$PATH" sh -eux -c "$$($(VENV)/bin/python -m docs.tables --commands)"
 
 docs: $(TOOLS)  # the pages of docs/ and the docstrings as a site, to be read without a network
