@@ -162,7 +162,7 @@ def test_parts_of_one_s_own(monkeypatch):
         if box != "mixer":  # which the page has no code of
             monkeypatch.setitem(registry.PARTS[box], name, code)
             changes[box] = name
-    assert changes.keys() == {"positions", "score", "feed_forward", "residual"}
+    assert changes.keys() == {"positions", "feed_forward", "residual"}
     model, inputs = tiny.model(**changes), tiny.unpacked(tiny.pairs())["inputs"]
     assert np.isfinite(tiny.logits(model, tiny.parameters(model, inputs), inputs)).all()
 

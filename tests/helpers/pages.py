@@ -23,8 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TO_WRITE = {"configs/three_layers.py", "configs/mixer.py", "configs/toy.py", "models/mixer.py"}
 TO_WRITE |= {"tasks/toy.py", "loss.z_loss", "transformer/bias", "configs/mine.py"}
 TO_WRITE |= {
-    f"transformer/families/parts/{name}.py"
-    for name in ("distance_bias", "capped", "sparse", "layer_scale")
+    f"transformer/families/parts/{name}.py" for name in ("distance_bias", "sparse", "layer_scale")
 }
 PLACEHOLDER = re.compile(r"\b(?:test_)?[A-Z]{4,}\.|\.\.\.")  # TASK.py, test_FILE.py, ...
 
