@@ -2,7 +2,7 @@
 
     python -m benchmarks.table1          # measures all, in an hour on two cores; writes the page
     python -m benchmarks.table1 --page   # writes the page again, from docs/table1.json
-    python -m benchmarks.table1 --kinds attention,local --lengths 64,256 --json /tmp/some.json
+    python -m benchmarks.table1 --kinds attention,LSTM --lengths 64,256 --json /tmp/some.json
 
 Each mixer has a process of its own. A layer is the mixer alone, causal, without residual connection
 and feed-forward network; a step is that of a language model of two layers. FLOPs are counted in the
@@ -13,6 +13,7 @@ docs/table1.json, says what is seen.
 
 import argparse
 import functools
+import itertools
 import json
 import math
 import os
@@ -32,6 +33,7 @@ RESULTS, PICTURE = PAGE.with_suffix(".json"), PAGE.parent / "pictures" / "table1
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 POSITIONS = (16, 64, 256, 1024, 4096, 8192)  # at which a token is decoded
 WIDTHS = (64, 128, 256, 512)
+SHOWN_LENGTHS, SHOWN_WIDTHS, SHOWN_POSITIONS = LENGTHS[::3], WIDTHS[::3], POSITIONS[::2]
 WIDTH, HEAD, BEAMS, STEP_POSITIONS = 256, 64, 4, 4096
 
 
@@ -51,15 +53,15 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "attention": Kind("attention", "n^2 d", "1", "1"),
-    "multi-query": Kind("grouped_query(num_key_heads=1)", "n^2 d", "1", "1"),
-    "local attention": Kind("local(window=64)", "r n d", "1", "n / r"),
-    "LSTM": Kind("lstm(forget_bias=1.0)", "n d^2", "n", "n"),
-    "convolution": Kind("convolution(width=3)", "k n d^2", "1", "n / k"),
-    "lightweight convolution": Kind("light_convolution(width=7)", "n d^2 + k n d", "1", "n / k"),
-    "dynamic convolution": Kind("dynamic_convolution(width=7)", "n d^2 + k n d", "1", "n / k"),
-    "gated linear attention": Kind("gated_linear(chunk=16)", "n d^2", "n / c", "n / c"),
-    "state space": Kind("state_space(state_size=16, expand=2, width=4)", "n d^2 + n d m", "n", "n"),
+    "attention": Kind("attention", "n²d", "1", "1"),
+    "multi-query": Kind("grouped_query(num_key_heads=1)", "n²d", "1", "1"),
+    "local attention": Kind("local(window=64)", "rnd", "1", "n/r"),
+    "LSTM": Kind("lstm(forget_bias=1.0)", "nd²", "n", "n"),
+    "convolution": Kind("convolution(width=3)", "knd²", "1", "n/k"),
+    "lightweight convolution": Kind("light_convolution(width=7)", "nd² + knd", "1", "n/k"),
+    "dynamic convolution": Kind("dynamic_convolution(width=7)", "nd² + knd", "1", "n/k"),
+    "gated linear attention": Kind("gated_linear(chunk=16)", "nd²", "n/c", "n/c"),
+    "state space": Kind("state_space(state_size=16, expand=2, width=4)", "nd² + ndm", "n", "n"),
 }
 
 
@@ -268,20 +270,24 @@ def exponent(points: dict[int, float]) -> float | None:
     return covariance / sum((a - x_mean) ** 2 for a in x)
 
 
-def overtakes(points: dict[int, float], attention: dict[int, float]) -> str:
+def overtakes(values: dict[str, dict], attention: dict[str, dict], quantity: str, d: int) -> str:
     """Returns the length from which on a kind costs less than attention, between two measured ones.
 
-    'always' or 'never' are of the measured lengths.
+    'always' or 'never' are of the measured lengths. Multi-query attention of one head is attention.
     """
-    shared = sorted(points.keys() & attention.keys())
-    less = [points[n] < attention[n] for n in shared]
+    of = lambda costs, quantity: by_length(costs[quantity], d)
+    if of(values, "flops") == of(attention, "flops"):
+        return "the same"
+    points, others = of(values, quantity), of(attention, quantity)
+    shared = sorted(points.keys() & others.keys())
+    less = [points[n] < others[n] for n in shared]
     if all(less):
         return "always"
     if not less[-1]:
         return "never"
     # The last length at which it costs more; lines between points are straight in logarithms.
     i = max(i for i, x in enumerate(less) if not x)
-    (a, b), ratio = shared[i : i + 2], lambda n: math.log(points[n] / attention[n])
+    (a, b), ratio = shared[i : i + 2], lambda n: math.log(points[n] / others[n])
     share = ratio(a) / (ratio(a) - ratio(b))
     return f"{round(a * (b / a) ** share, -1):,.0f}"
 
@@ -306,50 +312,52 @@ def numbers(text: str) -> list[int]:
 
 def tables(kinds: dict[str, dict]) -> dict[str, list[list[str]]]:
     """Returns {title: rows}, the first of which is the head."""
-    d = WIDTH
-    attention = kinds["attention"]
-    rows = {"costs": [["layer", "cost", "sequential", "path", "FLOPs by n", "by d", "time by n"]]}
+    heads = lambda sizes, *names: [f"{name}{size:,}" for name in names for size in sizes]
+    rows = {
+        "costs": [["layer", "cost", "sequential", "path", "FLOPs by n", "by d", "time by n"]],
+        "less": [["from n", *heads(SHOWN_WIDTHS, "FLOPs, d = ", "time, d = ")]],
+        "time": [["ms, by n", *heads(SHOWN_LENGTHS, "layer at ", "step at ")]],
+        "memory": [["MB a row, by n", *heads(SHOWN_LENGTHS, "")]],
+        "decoding": [["layer", *heads(SHOWN_POSITIONS, "tokens/s at ", "kB at ")]],
+    }
     for name, values in kinds.items():
-        kind = KINDS[name]
-        by_n = exponent(by_length(values["flops"], min(WIDTHS)))
-        by_d = exponent(by_width(values["flops"], min(LENGTHS)))
-        time_by_n = exponent(by_length(values["layer_ms"], d))
-        slopes = [f"n^{by_n:.2f}", f"d^{by_d:.2f}", f"n^{time_by_n:.2f}"]
-        rows["costs"].append(
-            [name, *(f"O({x})" for x in (kind.cost, kind.sequential, kind.path)), *slopes]
-        )
-    for title, quantity, unit in (("layer", "layer_ms", ",.1f"), ("step", "step_ms", ",.0f")):
-        rows[title] = [["ms", *(f"{n:,}" for n in LENGTHS)]]
-        for name, values in kinds.items():
-            points = by_length(values[quantity], d if title == "layer" else None)
-            cells = [f"{points[n]:{unit}}" if n in points else "" for n in LENGTHS]
-            rows[title].append([name, *cells])
-    rows["memory"] = [["MB a row", *(f"{n:,}" for n in LENGTHS)]]
-    rows["state"] = [["kB", *(f"{n:,}" for n in POSITIONS)]]
-    rows["decoding"] = [["tokens/s", *(f"{n:,}" for n in POSITIONS)]]
-    for name, values in kinds.items():
-        per_row = by_length(values["row_bytes"])
-        cells = [f"{per_row[n] / 1e6:,.0f}" if n in per_row else "" for n in LENGTHS]
-        rows["memory"].append([name, *cells])
-        kept = by_length(values["decoding_bytes"])
-        rows["state"].append([name, *(f"{kept[n] / 1e3:,.0f}" for n in POSITIONS)])
-        rate = by_length(values["decoding_tokens_per_second"])
-        rows["decoding"].append([name, *(f"{rate[n]:,.0f}" for n in POSITIONS)])
-    for title, quantity in (("fewer FLOPs", "flops"), ("less time", "layer_ms")):
-        rows[title] = [["from n", *(f"d = {d}" for d in WIDTHS)]]
-        for name, values in kinds.items():
-            if name == "attention":
-                continue
-            cells = []
-            for d in WIDTHS:
-                # Of one head, multi-query attention is attention.
-                if by_length(values["flops"], d) == by_length(attention["flops"], d):
-                    cells.append("the same")
-                    continue
-                points = (by_length(costs[quantity], d) for costs in (values, attention))
-                cells.append(overtakes(*points))
-            rows[title].append([name, *cells])
+        rows["costs"].append([name, *orders(KINDS[name]), *exponents(values)])
+        times = shown(values["layer_ms"], SHOWN_LENGTHS, ",.1f", d=WIDTH)
+        rows["time"].append([name, *times, *shown(values["step_ms"], SHOWN_LENGTHS)])
+        rows["memory"].append([name, *shown(values["row_bytes"], SHOWN_LENGTHS, unit=1e6)])
+        rates = shown(values["decoding_tokens_per_second"], SHOWN_POSITIONS)
+        states = shown(values["decoding_bytes"], SHOWN_POSITIONS, unit=1e3)
+        rows["decoding"].append([name, *rates, *states])
+        if name != "attention":
+            quantities = itertools.product(("flops", "layer_ms"), SHOWN_WIDTHS)
+            less = [overtakes(values, kinds["attention"], x, d) for x, d in quantities]
+            rows["less"].append([name, *less])
     return rows
+
+
+def orders(kind: Kind) -> list[str]:
+    """Returns a kind's cost, sequential steps and path as the paper writes them."""
+    return [f"O({x})" for x in (kind.cost, kind.sequential, kind.path)]
+
+
+def exponents(values: dict[str, dict]) -> list[str]:
+    """Returns the growth of a kind's FLOPs by length and width, and of its time by length."""
+    by_n = exponent(by_length(values["flops"], min(WIDTHS)))
+    by_d = exponent(by_width(values["flops"], min(LENGTHS)))
+    time_by_n = exponent(by_length(values["layer_ms"], WIDTH))
+    return [f"n^{by_n:.2f}", f"d^{by_d:.2f}", f"n^{time_by_n:.2f}"]
+
+
+def shown(
+    values: dict[str, float],
+    sizes: tuple[int, ...],
+    form: str = ",.0f",
+    unit: float = 1,
+    d: int | None = None,
+) -> list[str]:
+    """Returns the values of some lengths or positions, empty where nothing was measured."""
+    points = by_length(values, d)
+    return [f"{points[n] / unit:{form}}" if n in points else "" for n in sizes]
 
 
 def filled(page: str, kinds: dict[str, dict]) -> str:
