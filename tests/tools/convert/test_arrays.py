@@ -24,18 +24,13 @@ def test_what_is_written_is_read(tmp_path):
         np.testing.assert_array_equal(load("t"), VALUES["a"].T)
 
 
-def test_bfloat16_is_read(tmp_path):
-    values = {"a": np.array([0.5, 3.0], ml_dtypes.bfloat16)}
-    safetensors.numpy.save_file(values, tmp_path / "model.safetensors")
-    with arrays.opened(tmp_path) as (_, _, load):
-        np.testing.assert_array_equal(np.asarray(load("a"), np.float32), [0.5, 3.0])
-
-
 def test_an_array_is_read_only_if_it_is_as_expected(tmp_path):
     values = {**VALUES, "nan": np.full(2, np.nan, np.float32), "large": np.array([1e300])}
+    values["half"] = np.array([0.5, 3.0], ml_dtypes.bfloat16)
     safetensors.numpy.save_file(values, tmp_path / "model.safetensors")
     with arrays.opened(tmp_path) as opened:
         np.testing.assert_array_equal(opened.read("b", (2,)), [1, 1])
+        np.testing.assert_array_equal(opened.read("half", (2,)), [0.5, 3.0])
         for name, shape, said in (
             ("a", (6,), r"a has the shape \[2, 3\], expected \[6\]"),
             ("z", (), "z is missing"),
@@ -95,12 +90,19 @@ def test_without_pytorch_its_file_asks_for_it(tmp_path, monkeypatch):
         open_and_close(tmp_path)
 
 
-def test_pytorch_s_file_is_read(tmp_path):
+@pytest.mark.parametrize("zipped", [True, False], ids=["zipped", "as before version 1.6"])
+def test_pytorch_s_file_is_read(tmp_path, zipped):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    torch.save({"a": torch.tensor(VALUES["a"]).half()}, tmp_path / "pytorch_model.bin")
+    file, halves = tmp_path / "pytorch_model.bin", {"a": torch.tensor(VALUES["a"]).half()}
+    torch.save(halves, file, _use_new_zipfile_serialization=zipped)
     with arrays.opened(tmp_path) as (_, shapes, load):
         assert shapes == {"a": (2, 3)}
         np.testing.assert_array_equal(load("a"), VALUES["a"])
+    content = file.read_bytes()
+    file.unlink()  # it may be mapped
+    file.write_bytes(content[:-9])
+    with pytest.raises(UserError, match=r"pytorch_model.bin is damaged"):
+        open_and_close(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["complex", "int", "list"])
@@ -110,16 +112,4 @@ def test_what_is_no_tensor_of_numbers_is_refused(tmp_path, name):
     wrong = {"complex": ones * 1j, "int": ones.int(), "list": [1]}
     torch.save({"right": ones, name: wrong[name]}, tmp_path / "pytorch_model.bin")
     with pytest.raises(UserError, match=f"{name} is not a real floating-point array"):
-        open_and_close(tmp_path)
-
-
-def test_pytorch_s_file_from_before_its_zip_files_is_read(tmp_path):
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    arrays_there = {"a": torch.tensor(VALUES["a"])}
-    file = tmp_path / "pytorch_model.bin"
-    torch.save(arrays_there, file, _use_new_zipfile_serialization=False)
-    with arrays.opened(tmp_path) as (_, _, load):
-        np.testing.assert_array_equal(load("a"), VALUES["a"])
-    file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"pytorch_model.bin is damaged"):
         open_and_close(tmp_path)

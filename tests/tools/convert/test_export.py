@@ -1,5 +1,6 @@
 """--mode=export: a run's folder in the format of another program."""
 
+import contextlib
 import json
 import shutil
 
@@ -88,19 +89,16 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
         ({"export__quantization": "int8"}, r"goes with config.export.format=ctranslate2"),
         ({"evaluate__ensemble": "x"}, r"needs a single model"),
         ({"architecture": "recurrent"}, r"config.architecture='recurrent' cannot be exported"),
+        ({"task": "toy"}, "needs a vocabulary, and the task 'toy' has none"),
     ],
 )
 def test_what_cannot_be_exported_is_said_before_writing(tiny_run, tmp_path, changes, said):
+    config = config_of(tiny_run, **changes)
+    if config.task == "toy":
+        del config.vocabulary
     with pytest.raises(UserError, match=said):
-        export(config_of(tiny_run, **changes), (tmp_path / "model", tiny_run.workdir))
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_task_without_a_vocabulary_is_not_exported(tiny_run, tmp_path):
-    config = config_of(tiny_run, task="toy")
-    del config.vocabulary
-    with pytest.raises(UserError, match="needs a vocabulary, and the task 'toy' has none"):
         export(config, (tmp_path / "model", tiny_run.workdir))
+    assert not list(tmp_path.iterdir())
 
 
 def restored(folder, target):
@@ -133,55 +131,43 @@ def test_safetensors_are_a_workdir_again(tiny_run, tmp_path, as_safetensors):
     assert again.data.to_dict() == config.data.to_dict()
 
 
-def change_array(folder):
+def with_arrays(folder, signed, **changed):
+    """Changes arrays of a folder; `signed`: as if --mode=export had written them."""
     with arrays.opened(folder) as (file, shapes, load):
-        values = {name: np.array(load(name)) for name in shapes}
-    values["target_embedding/embedding"][-1] += 0.5
+        values = {name: np.array(load(name)) for name in shapes} | changed
     arrays.write(file, values)
+    if signed:
+        (folder / "checksums.json").write_bytes(checksums.checksums_of(folder))
 
 
-def change_config(folder):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"compilation_cache": "x"}))
+def append_to_config(folder):
+    with open(folder / "config.json", "a") as file:
+        file.write(" ")
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (change_config, r"config.json .* is not what --mode=export"),
-        (change_array, r"model.safetensors .* is not what"),
-        (lambda x: (x / "checksums.json").unlink(), r"checksums.json is not what --mode=export"),
-        (lambda x: (x / "README.md").write_text("My model"), None),
-    ],
-)
-def test_a_folder_that_is_not_what_was_written_is_refused(as_safetensors, tmp_path, damage, said):
+EMBEDDING = "target_embedding/embedding"
+DAMAGES = {  # {words of the one line, or none: what is done to a folder}
+    r"config.json .* is not what --mode=export": append_to_config,
+    r"model.safetensors .* is not what": lambda x: with_arrays(x, False, more=np.zeros(3)),
+    r"checksums.json is not what --mode=export": lambda x: (x / "checksums.json").unlink(),
+    "output_bias is not a parameter of config.json's model": (
+        lambda x: with_arrays(x, True, output_bias=np.zeros(3))
+    ),
+    r"target_embedding/embedding has the shape \[3, 3\], expected": (
+        lambda x: with_arrays(x, True, **{EMBEDDING: np.zeros((3, 3))})
+    ),
+    "": lambda x: (x / "README.md").write_text("My model"),
+}
+
+
+@pytest.mark.parametrize("said", DAMAGES)
+def test_a_folder_that_is_not_what_was_written_is_refused(as_safetensors, tmp_path, said):
     """But for the model card."""
     folder, _ = as_safetensors
-    damage(folder)
-    if said is None:
+    DAMAGES[said](folder)
+    with pytest.raises(UserError, match=said) if said else contextlib.nullcontext():
         restored(folder, tmp_path / "again")
-    else:
-        with pytest.raises(UserError, match=said):
-            restored(folder, tmp_path / "again")
-    assert (tmp_path / "again").exists() == (said is None)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"output_bias": np.zeros(3)}, "output_bias is not a parameter of config.json's model"),
-        ({"target_embedding/embedding": np.zeros((3, 3))}, r"has the shape \[3, 3\], expected"),
-        ({"target_embedding/embedding": None}, "target_embedding/embedding is missing"),
-    ],
-)
-def test_arrays_of_another_model_are_named(as_safetensors, tmp_path, change, said):
-    folder, _ = as_safetensors
-    with arrays.opened(folder) as (file, shapes, load):
-        values = {name: np.array(load(name)) for name in shapes} | change
-    arrays.write(file, {name: array for name, array in values.items() if array is not None})
-    (folder / "checksums.json").write_bytes(checksums.checksums_of(folder))
-    with pytest.raises(UserError, match=said):
-        restored(folder, tmp_path / "again")
+    assert (tmp_path / "again").exists() == (not said)
 
 
 def test_a_language_model_has_no_form_but_safetensors(tmp_path, monkeypatch):

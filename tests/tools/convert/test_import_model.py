@@ -92,42 +92,24 @@ def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path, monkeypatc
     assert (tmp_path / "run" / "best" / "0").is_dir()
 
 
-@pytest.fixture
-def by_flags(tmp_path):
-    """A function of an imported folder and flags: the config of the imported workdir."""
-
-    def run(folder, *flags):
-        target = tmp_path / "by_flags"
-        _, folders, config = command_line.parse(
-            ["--mode=import", str(folder), f"--workdir={target}", *flags]
-        )
-        import_model(config, folders)
-        return command_line.parse(["--mode=evaluate", f"--workdir={target}"])[2]
-
-    return run
-
-
-def test_its_text_is_parallel_text_and_its_vocabulary_the_workdir_s(by_flags):
-    config = by_flags(RECORDED)
+@pytest.mark.parametrize(
+    ("target", "flags", "expected"),
+    [
+        ("deu", [], ("eng", "deu")),
+        (None, ["--config.data.source_language=en"], ("en", "target")),
+    ],
+)
+def test_its_text_is_parallel_text_of_given_languages_or_the_model_s(
+    tmp_path, target, flags, expected
+):
+    folder, workdir = shutil.copytree(RECORDED, tmp_path / "named"), f"--workdir={tmp_path / 'run'}"
+    named = json.dumps({"source_lang": "eng", "target_lang": target})
+    (folder / "tokenizer_config.json").write_text(named)
+    _, folders, config = command_line.parse(["--mode=import", str(folder), workdir, *flags])
+    import_model(config, folders)
+    _, _, config = command_line.parse(["--mode=evaluate", workdir])
+    assert (config.data.source_language, config.data.target_language) == expected
+    assert config.data.corpus == "parallel_text"
     assert (config.vocabulary.kind, config.vocabulary.model) == ("table", "")
     assert config.vocabulary.normalisation == "nfc"
     prepare.check(config)  # says nothing of a vocabulary to take over
-    assert config.data.corpus == "parallel_text"
-
-
-@pytest.mark.parametrize(
-    ("named", "flags", "expected"),
-    [
-        ({"source_lang": "eng", "target_lang": "deu"}, [], ("eng", "deu")),
-        (
-            {"source_lang": "eng", "target_lang": None},
-            ["--config.data.source_language=en"],
-            ("en", "target"),
-        ),
-    ],
-)
-def test_given_languages_win_over_those_of_the_model(by_flags, tmp_path, named, flags, expected):
-    folder = shutil.copytree(RECORDED, tmp_path / "named")
-    (folder / "tokenizer_config.json").write_text(json.dumps(named))
-    data = by_flags(folder, *flags).data
-    assert (data.source_language, data.target_language) == expected

@@ -19,7 +19,7 @@ from transformer.data.tokenizer import PAD, START
 from transformer.decoding.batch_decoder import Part
 from transformer.errors import UserError
 from transformer.models.positions import sinusoids
-from transformer.tools.convert import arrays, marian, matrices
+from transformer.tools.convert import arrays, marian
 
 RECORDED = pathlib.Path(__file__).parent / "fixtures" / "marian"
 # What Marian's form has; sizes as in tiny.
@@ -194,8 +194,10 @@ def rewrite(folder, **changed):
     return values
 
 
-def in_bfloat16(array):
-    return np.asarray(array.astype("bfloat16").astype("float32"))
+def float64_sinusoids(count):
+    """Marian's sinusoids [count, 16] of angles in float64."""
+    angles = np.arange(count)[:, None] / 10000 ** (np.arange(8) / 8)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,8 @@ def in_bfloat16(array):
             (f"model.{half}.embed_positions.weight", function, said)
             for half in ("encoder", "decoder")
             for function, said in (
-                (lambda _: in_bfloat16(matrices.sinusoids(64, 16)), None),
+                (lambda _: float64_sinusoids(64).astype("bfloat16").astype("float32"), None),
+                (lambda _: float64_sinusoids(4096), None),  # the angles of ours are float32
                 (lambda _: sinusoids(np.arange(64)[None], 16)[0], "not a table of"),
                 (lambda x: np.zeros((0, 8)), "not a table of"),
             )

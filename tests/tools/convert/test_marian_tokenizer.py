@@ -14,22 +14,28 @@ from transformer.tools.convert import marian_tokenizer
 IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
 SHARED = "share_encoder_decoder_embeddings"
 SIZES = {"vocab_size": 320, "decoder_vocab_size": 304}  # padded
-PIECES = ["</s>", "<unk>", "a", "b", "<pad>"]
 
 
-def test_the_special_pieces_come_first_and_the_start_is_a_copy_of_the_padding():
-    order = marian_tokenizer.renumber(PIECES, pad=4, end=0, unknown=1, start=4)
+@pytest.fixture
+def shared(tmp_path):
+    """The one vocabulary of both sides that is written in tmp_path."""
+    source = corpora.learn("source")
+    write(tmp_path, tokenizer.Vocabulary(source, source))
+    return source
+
+
+def write(folder, vocabulary, languages=("", "")):
+    marian_tokenizer.write(folder, vocabulary, max_length=64, languages=languages)
+
+
+def test_the_special_pieces_come_first_and_no_two_pieces_have_one_name():
+    renumber = marian_tokenizer.renumber
+    order = renumber(["</s>", "<unk>", "a", "b", "<pad>"], pad=4, end=0, unknown=1, start=4)
     assert order.old.tolist() == [4, 0, 1, 4, 2, 3]  # the docstring's example
     assert order.pieces == ["<pad>", "</s>", "<unk>", "<s>", "a", "b"]
-    assert order.count == 5
-
-
-def test_no_two_pieces_have_one_name():
-    order = marian_tokenizer.renumber(
-        ["<s>", "</s>", "<unk>", "<p>"], pad=3, end=1, unknown=2, start=3
-    )
+    order = renumber(["<s>", "</s>", "<unk>", "<p>"], pad=3, end=1, unknown=2, start=3)
     assert len(set(order.pieces)) == len(order.pieces) == 5
-    order = marian_tokenizer.renumber(["</s>", "<unk>", "a"], pad=1, end=0, unknown=1, start=0)
+    order = renumber(["</s>", "<unk>", "a"], pad=1, end=0, unknown=1, start=0)
     assert order.pieces == ["<pad>", "</s>", "<unk>", "<s>", "a"]
     assert set(order.silent) == {0, 3}  # the copies
 
@@ -38,7 +44,8 @@ def test_no_two_pieces_have_one_name():
 def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
     source = corpora.learn("source")
     ours = tokenizer.Vocabulary(source, source if shared else corpora.learn("target", size=300))
-    marian_tokenizer.write(tmp_path, ours, max_length=64, languages=("ko", "en"))
+    assert marian_tokenizer.languages(tmp_path) == ("", "")  # without the file
+    write(tmp_path, ours, languages=("ko", "en"))
     assert marian_tokenizer.languages(tmp_path) == ("ko", "en")
     there = marian_tokenizer.order_there(ours)
     pad, end = map(there[1].index, (tokenizer.PAD, tokenizer.END))
@@ -72,14 +79,10 @@ def test_text_is_composed_where_sentencepiece_changes_nothing(rule, normalisatio
     assert marian_tokenizer.normalisation(contents) == normalisation
 
 
-@pytest.mark.parametrize(
-    ("options", "codes"),
-    [({}, ("", "")), ({"source_lang": None, "target_lang": "../de"}, ("", ""))],
-)
-def test_languages_that_are_not_named_are_empty(tmp_path, options, codes):
-    assert marian_tokenizer.languages(tmp_path) == ("", "")  # without the file
+def test_a_language_that_cannot_end_a_file_s_name_is_empty(tmp_path):
+    options = {"source_lang": None, "target_lang": "../de"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
-    assert marian_tokenizer.languages(tmp_path) == codes
+    assert marian_tokenizer.languages(tmp_path) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -102,11 +105,7 @@ def test_languages_that_are_not_named_are_empty(tmp_path, options, codes):
         ),
     ],
 )
-def test_a_file_that_does_not_fit_is_named(tmp_path, name, content, words):
-    source = corpora.learn("source")
-    marian_tokenizer.write(
-        tmp_path, tokenizer.Vocabulary(source, source), max_length=64, languages=("", "")
-    )
+def test_a_file_that_does_not_fit_is_named(shared, tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=words):
         marian_tokenizer.read(tmp_path, IDS | SIZES | {"eos_token_id": 0, SHARED: True})
@@ -115,7 +114,7 @@ def test_a_file_that_does_not_fit_is_named(tmp_path, name, content, words):
 def test_two_vocabularies_are_two_tables(tmp_path):
     """Neither is taken for the other's, or for that of a shared matrix."""
     ours = tokenizer.Vocabulary(corpora.learn("source"), corpora.learn("target", size=300))
-    marian_tokenizer.write(tmp_path, ours, max_length=64, languages=("", ""))
+    write(tmp_path, ours)
     with pytest.raises(UserError, match="separate_vocabs is true, but share_encoder"):
         marian_tokenizer.read(tmp_path, IDS | SIZES | {SHARED: True})
     (tmp_path / "target_vocab.json").unlink()
@@ -123,13 +122,9 @@ def test_two_vocabularies_are_two_tables(tmp_path):
         marian_tokenizer.read(tmp_path, IDS | SIZES | {SHARED: False})
 
 
-def test_the_names_of_special_ids_are_text_there_as_here(tmp_path):
+def test_the_names_of_special_ids_are_text_there_as_here(shared, tmp_path):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    source = corpora.learn("source")
-    marian_tokenizer.write(
-        tmp_path, tokenizer.Vocabulary(source, source), max_length=64, languages=("", "")
-    )
     theirs = transformers.MarianTokenizer.from_pretrained(tmp_path)
     for text in ("a </s> b", "<pad><unk> a"):
         pieces = theirs.convert_ids_to_tokens(theirs(text)["input_ids"])
-        assert pieces == source.pieces(source.encode([text])[0])
+        assert pieces == shared.pieces(shared.encode([text])[0])
