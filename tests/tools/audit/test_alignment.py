@@ -102,15 +102,6 @@ def test_aligned_text_is_not_misaligned(pairs):
     assert misaligned(*zip(*pairs, strict=True)) == []
 
 
-def test_evidence_of_pairs_is_positive_and_of_neighbours_negative():
-    """Relative entropies are not negative: log p/q has a mean of D(p|q) in pairs."""
-    sides = parallel.scanned(parallel.pairs(2000))
-    model = alignment.learn(*sides)
-    assert alignment.evidence(model, *sides, 0).mean() > 0.5
-    for shift in (1, -2):
-        assert alignment.evidence(model, *sides, shift).mean() < -0.5
-
-
 def test_deviation_is_that_of_gale_and_church():
     """100 and 130 characters at a ratio of 1.1: 20 more than expected, over the root of 121."""
     value = alignment.deviation(np.array([100]), np.array([130]), 1.1)

@@ -20,7 +20,8 @@ def write(folder, **splits):
     for split, pairs in splits.items():
         for side, language in enumerate(("xx", "yy")):
             text = "".join(f"{pair[side]}\n" for pair in pairs)
-            (folder / f"{split}.{language}").write_text(text)
+            content = text.encode(errors="surrogateescape")  # \udcfc is the byte fc
+            (folder / f"{split}.{language}").write_bytes(content)
 
 
 @pytest.fixture
@@ -91,8 +92,10 @@ def faulty(splits, tmp_path):
     train[20] = list(train[5])
     train[30] = [splits["test"][3][0] + "!", splits["test"][3][1]]
     train[40][0] += "\x07"
+    train[50][0] += " gr\udcfcn\tin Latin-1"
     write(tmp_path / "text", **splits)
-    return {"blank": [11], "invisible": [41], "duplicate": [21], "overlap": [31]}
+    faults = {"blank": [11], "broken": [51], "invisible": [41, 51], "duplicate": [21]}
+    return faults | {"overlap": [31]}
 
 
 def test_faults_are_counted_and_listed(run, faulty, splits, tmp_path, caplog):
@@ -109,9 +112,11 @@ def test_faults_are_counted_and_listed(run, faulty, splits, tmp_path, caplog):
         ["train", "21", "duplicate"],
         ["train", "31", "overlap"],
         ["train", "41", "invisible"],
+        ["train", "51", "broken,invisible"],
         ["test", "4", "overlap"],
     ]
     assert rows[1][3:] == splits["train"][5]
+    assert rows[4][3].endswith(" gr\ufffdn in Latin-1")  # a row has no more tabs
 
 
 def test_a_shifted_file(run, splits, tmp_path, caplog):
@@ -147,12 +152,14 @@ def test_lines_in_the_wrong_language_of_two_files(run, tmp_path, caplog):
 def test_a_cleaned_copy_lacks_what_is_dropped(run, faulty, splits, tmp_path, caplog):
     copy = tmp_path / "copy"
     run(f"--config.audit.clean={copy}")
-    kept = [pair for number, pair in enumerate(splits["train"]) if number not in (10, 20, 30)]
+    kept = [pair for number, pair in enumerate(splits["train"]) if number not in (10, 20, 30, 50)]
     write(tmp_path / "expected", **{**splits, "train": kept})
     for file in (tmp_path / "expected").iterdir():
         assert (copy / file.name).read_bytes() == file.read_bytes()
     rows = [line.split("\t") for line in (copy / "dropped.tsv").read_text().splitlines()]
-    assert [row[1:3] for row in rows] == [["11", "blank"], ["21", "duplicate"], ["31", "overlap"]]
+    assert [" ".join(row[1:3]) for row in rows] == [
+        *("11 blank", "21 duplicate", "31 overlap", "51 broken")
+    ]
     assert f"--config.data.directory={copy} --config.data.train=train" in caplog.text
     left = {"train": {"invisible": [38]}, "validation": {}, "test": {}}
     assert faults_of(run(directory=copy)) == left
@@ -163,10 +170,11 @@ def test_a_cleaned_copy_lacks_what_is_dropped(run, faulty, splits, tmp_path, cap
 
 
 def test_what_is_dropped_is_chosen_and_a_split_may_be_lacking(run, faulty, tmp_path, caplog):
-    chosen = "--config.audit.drop=invisible, blank"
+    chosen = "--config.audit.drop=duplicate, blank"
     run(f"--config.audit.clean={tmp_path}/copy", chosen, "--config.data.test=")
     rows = (tmp_path / "copy/dropped.tsv").read_text().splitlines()
-    assert [row.split("\t")[1] for row in rows] == ["11", "41"]
+    assert [row.split("\t")[1] for row in rows] == ["11", "21"]
+    assert b" gr\xfcn\tin Latin-1\n" in (tmp_path / "copy/train.xx").read_bytes()
     languages = "--config.data.source_language=xx --config.data.target_language=yy"
     assert f"--config.data.validation=validation --config.data.test= {languages}\n" in caplog.text
 
@@ -196,6 +204,7 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys, monkeypatch):
         ]
     )
     result = json.loads(capsys.readouterr().out)
+    assert [values["pairs"] for values in result.values()] == [500, 500, 500]
     for values in result.values():
         assert not values["files"]
         assert not values["misaligned"]
@@ -209,6 +218,8 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys, monkeypatch):
         (["--config.audit.drop=blank,doubled"], "drop must have names of blank, misaligned"),
         (["--config.audit.drop="], "long, spelt, found ''"),
         (["--config.audit.page=/proc/a.html"], "config.audit.page: cannot write in /proc"),
+        (["--config.audit.lines=/proc/a.tsv"], "config.audit.lines: cannot write in /proc"),
+        (["--config.audit.lines=gs://a/b"], "config.audit.lines is a local path, found gs://a/b"),
         (["--config.data.train="], "config.data.train is empty"),
         (["--config.data.train=nothing"], "config.data.train='nothing': expected one of"),
         (["--config.vocabulary.model=no/where"], "model=no/where: expected WORKDIR"),

@@ -81,52 +81,6 @@ def test_seed_alone_decides(splits):
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "268570d28f49253b"
 
 
-def test_a_particle_follows_the_final_consonant():
-    attached = "사과-를 물-을 나-는 형-은 고양이-가 책-이 메리-와 톰-과 버스-로 지하철-로 트럭-으로"
-    particles = {
-        x: pair for pair in ("을/를", "은/는", "이/가", "과/와", "으로/로") for x in pair.split("/")
-    }
-    for word, particle in (x.split("-") for x in attached.split()):
-        assert morphology.attach(word, particles[particle]) == word + particle
-
-
-@pytest.mark.parametrize(
-    ("stem", "negated", "forms"),
-    [
-        ("먹", False, "먹어 먹었어 먹을 거야"),
-        ("좋아하", False, "좋아해 좋아했어 좋아할 거야"),
-        ("가", False, "가 갔어 갈 거야"),
-        ("오", False, "와 왔어 올 거야"),
-        ("마시", False, "마셔 마셨어 마실 거야"),
-        ("배우", False, "배워 배웠어 배울 거야"),
-        ("보내", False, "보내 보냈어 보낼 거야"),
-        ("쉬", False, "쉬어 쉬었어 쉴 거야"),
-        ("쓰", False, "써 썼어 쓸 거야"),
-        ("팔", False, "팔아 팔았어 팔 거야"),
-        ("듣", False, "들어 들었어 들을 거야"),
-        ("바쁘", False, "바빠 바빴어 바쁠 거야"),
-        ("예쁘", False, "예뻐 예뻤어 예쁠 거야"),
-        ("있", False, "있어 있었어 있을 거야"),
-        ("팔", True, "팔지 않아 팔지 않았어 팔지 않을 거야"),
-        ("있", True, "없어 없었어 없을 거야"),
-        ("먹을 수 있", True, "먹을 수 없어 먹을 수 없었어 먹을 수 없을 거야"),
-        ("맛있", True, "맛있지 않아 맛있지 않았어 맛있지 않을 거야"),
-    ],
-)
-def test_conjugation(stem, negated, forms):
-    made = [predicate(stem, tense, negated) for tense in ("present", "past", "future")]
-    assert " ".join(made) == forms
-
-
-def test_connective_and_adnominal_forms():
-    made = [predicate("먹", tense, False, "지만") for tense in lexicon.TENSES]
-    assert made == ["먹었지만", "먹지만", "먹을 거지만"]
-    assert predicate("만들", "present", True, "고") == "만들지 않고"
-    stems = "크 작 길 예쁘 아름답 빨갛 맛있 비싸"
-    made = " ".join(map(morphology.adnominal, stems.split()))
-    assert made == "큰 작은 긴 예쁜 아름다운 빨간 맛있는 비싼"
-
-
 SENTENCES = """
     나는 너를 사랑해 = I love you
     그녀는 뛰지 않아 = She does not run
@@ -160,9 +114,25 @@ SENTENCES = """
     카페에 가방이 많아 = There are many bags at the cafe
     나는 가방 두 개가 있어 = I have two bags
     그는 개가 없었어 = He did not have dogs
+    톰과 유나는 쉬었어 = Tom and Yuna rested
+    너는 지하철로 집에 와 = You come home by subway
+    나는 역사를 배워 = I learn history
+    톰은 물을 마셔 = Tom drinks water
+    그는 톰에게 책을 보내 = He sends books to Tom
+    너는 음악을 들었어 = You listened to music
+    그는 바빠 = He is busy
+    시계는 예뻐 = Watches are pretty
+    존은 빵을 만들지 않아 = John does not make bread
+    존은 쉴 수 없어 = John cannot rest
+    수프는 맛있지 않아 = Soup is not delicious
+    그는 시를 쓸 거지만 너는 편지를 읽을 거야 = He will write poems but you will read letters
+    안나는 긴 책 한 권을 빌려 = Anna borrows a long book
+    너는 아름다운 꽃을 그려 = You draw beautiful flowers
+    병원에 작은 새가 없어 = There are no small birds at the hospital
+    카페에 빨간 자동차가 많아 = There are many red cars at the cafe
 """
 
 
-def test_sentences_of_every_template(splits):
+def test_sentences_of_every_template_and_form(splits):
     expected = {tuple(line.strip().split(" = ")) for line in SENTENCES.strip().splitlines()}
     assert expected - {*itertools.chain(*splits.values())} == set()
