@@ -7,7 +7,6 @@ from tools.pages import workdirs
 
 from transformer.families.labels import classifiers
 from transformer.tasks.translation import score
-from transformer.tools.compare import evaluated
 from transformer.workdir import results
 
 SOURCES = [" ".join(f"s{i + j}" for j in range(1 + i % 12)) for i in range(120)]
@@ -57,11 +56,6 @@ def write(folder, name, dataset, outputs, scores, **changes):
     log = [*workdirs.lines(), {"kind": "validation", "step": 200, "loss": 1.5, "bleu": 9.0}]
     workdirs.write(folder, log=log, starts=[{"step": 0, "time": "2026-11-20"}], **changes)
     return write_result(folder, name, dataset, outputs, scores)
-
-
-def read(folder, wanted=""):
-    """The newest result of a workdir on a test set."""
-    return evaluated.read(workdirs.load(folder), wanted)
 
 
 def write_result(folder, name, dataset, outputs, scores):

@@ -98,6 +98,20 @@ def test_a_reader_sees(kind, folder, monkeypatch, capsys):
     golden.check(shown, HERE / "golden" / f"{kind.__name__}.txt")
 
 
+def test_the_newest_result_is_read_or_that_of_a_set(capsys):
+    runs = texts()
+    compare(*runs)
+    first = json.loads(capsys.readouterr().out)
+    for run, nats in zip(runs, ("1", "2"), strict=True):
+        outputs = {"text": ["x"], "nats": [nats]}
+        scores = {"bits_per_character": float(nats) / 2 / math.log(2)}
+        evaluated_runs.write_result(run, "val", {"text": ["x"]}, outputs, scores)
+    compare(*runs)
+    assert json.loads(capsys.readouterr().out)["set"] == "val"
+    compare(*runs, "--config.compare.set=test")
+    assert json.loads(capsys.readouterr().out) == first
+
+
 def test_files_go_where_they_are_wanted(folder, capsys):
     """Also if a workdir, which may be a stranger's, says otherwise."""
     folders = texts()

@@ -3,8 +3,9 @@
 import pytest
 from tools.compare import evaluated_runs
 from tools.compare.evaluated_runs import REFERENCES, worse
+from tools.pages import workdirs
 
-from transformer.tools.compare import comparison
+from transformer.tools.compare import comparison, evaluated
 
 
 def test_the_order_changes_the_baseline_only(tmp_path):
@@ -12,7 +13,7 @@ def test_the_order_changes_the_baseline_only(tmp_path):
     runs = []
     for name, share in (("best", 0.1), ("middle", 0.5), ("worst", 0.9)):
         folder = evaluated_runs.translations(tmp_path / name, worse(REFERENCES, share))
-        runs.append(evaluated_runs.read(folder))
+        runs.append(evaluated.read(workdirs.load(folder)))
     there, back = (comparison.compare(x, resamples=100, num_items=200) for x in (runs, runs[::-1]))
     for name in ("bleu", "chrf"):
         scores = [x.measures[name].scores for x in (there, back)]

@@ -12,6 +12,14 @@ FORM = {"key_size": 0, "value_size": 0}
 PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]
 
 
+def engine(folder, model, params):
+    """CTranslate2's own translator of what is written."""
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    ctranslate2_write.write(folder, model, flat, [PIECES, PIECES], positions=20)
+    return ctranslate2.Translator(str(folder), intra_threads=1)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -24,15 +32,11 @@ PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]
     ids=str,
 )
 def test_its_package_gives_our_log_probabilities(tmp_path, changes):
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     model = tiny.model(**FORM, **changes)
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    flat = flax.traverse_util.flatten_dict(params, sep="/")
-    ctranslate2_write.write(tmp_path, model, flat, [PIECES, PIECES], positions=20)
-    engine = ctranslate2.Translator(str(tmp_path), intra_threads=1)
     source, target = [[4, 9, 5, 1], [7, 7, 6, 1]], [[5, 6, 12, 1], [8, 4, 4, 1]]
     names = lambda rows: [[PIECES[i] for i in row[:-1]] for row in rows]
-    scored = engine.score_batch(names(source), names(target))
+    scored = engine(tmp_path, model, params).score_batch(names(source), names(target))
     inputs = pairs.inputs_of_single_pairs(np.array(source), np.array(target))
     logits = tiny.logits(model, params, inputs)
     log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
@@ -42,12 +46,9 @@ def test_its_package_gives_our_log_probabilities(tmp_path, changes):
 
 def test_its_package_reads_sources_and_writes_outputs_as_long_as_it_does_by_default(tmp_path):
     """Of a model that never ends."""
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     model = tiny.model(**FORM, output_bias=True)
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     params["output_bias"][tokenizer.END] = -1e4
-    flat = flax.traverse_util.flatten_dict(params, sep="/")
-    ctranslate2_write.write(tmp_path, model, flat, [PIECES, PIECES], positions=20)
-    engine = ctranslate2.Translator(str(tmp_path), intra_threads=1)
-    [result] = engine.translate_batch([[PIECES[5]] * 3000], beam_size=1)
+    long = [[PIECES[5]] * 3000]
+    [result] = engine(tmp_path, model, params).translate_batch(long, beam_size=1)
     assert len(result.hypotheses[0]) == 256

@@ -23,12 +23,6 @@ def example():
     return Example(HOSTILE, [cross, cross._replace(name="other", weights_LHTS=weights(seed=1))])
 
 
-def test_weights_are_in_thousandths():
-    [data] = insides.data_of(attention_view.view([example()]))
-    thousandths = np.array(data["maps"][0]["weights"]).reshape(weights().shape) / 1000
-    np.testing.assert_allclose(thousandths, weights(), atol=5.001e-4)
-
-
 def test_a_large_page_has_fewer_sentences():
     large = Map("encoder", ["a"] * 50, ["b"] * 50, np.zeros((6, 8, 50, 50)))
     examples = [Example(str(i), [large]) for i in range(4)]
@@ -49,12 +43,6 @@ def test_a_large_page_has_fewer_sentences():
 )
 def test_pieces_are_readable(pieces, shown):
     assert attention_view.readable(pieces) == shown
-
-
-def long(length):
-    """An example of spaces and words."""
-    words = (["␣", "·expensive"] * length)[:length]
-    return Example("", [Map("cross", words, words, np.eye(length)[None, None])])
 
 
 # How many lines are shown, and what is said without its numbers.

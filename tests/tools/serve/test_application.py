@@ -227,11 +227,12 @@ def test_metrics_count_requests_and_lines():
         assert service.metric("transformer_waiting_lines") == 0
 
 
-def test_a_request_is_given_up_after_the_timeout(caplog):
+def test_a_request_and_a_page_are_given_up_after_the_timeout(caplog):
     with serving(timeout=0.5, batch_lines=1) as service:
         # Two lines are begun, by the two workers; the third waits.
         asked = {"text": ["wait", "wait", "late"]}
         assert service.ask(body=asked) == (504, {"error": "not translated within 0.5 seconds"})
+        assert service.ask("GET", "/?text=draw")[0] == 504
         service.model.go.set()
         assert service.translations("a") == ["A"]
         assert "late" not in service.model.lines
@@ -248,12 +249,6 @@ def test_so_many_lines_can_wait():
         service.model.go.set()
         assert json.loads(begun.getresponse().read())["translations"] == ["WAIT", "WAIT", "A"]
         assert service.translations(["b"] * 3) == ["B", "B", "B"]
-
-
-def test_a_page_is_given_up_after_the_timeout():
-    with serving(timeout=0.5) as service:
-        assert service.ask("GET", "/?text=draw")[0] == 504
-        service.model.go.set()
 
 
 def test_lines_of_a_client_that_disconnected_are_dropped():

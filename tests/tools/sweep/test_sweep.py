@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers import reversal
 from tools.sweep import sweeps
 
 import launch
@@ -93,15 +92,10 @@ def test_what_cannot_work_runs_nothing(sweep, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path):
+def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path, tiny_values):
     """With nothing faked: two runs of a tiny model, in processes that train, stop and compare."""
-    reversal.write_text(tmp_path, train=240, validation=10, test=10)
-    values = {"data.directory": str(tmp_path), "data.data_dir": str(tmp_path / "data")}
-    values |= {"data.source_language": "ko", "data.target_language": "en", "vocabulary.size": 293}
-    values |= {"data.max_length": 32, "data.row_length": 32, "data.batch_tokens": 256}
-    values |= {"model.d_model": 16, "model.d_ff": 16, "model.num_heads": 2, "model.num_layers": 1}
-    values |= {"train.num_steps": 1000, "train.log_every": 10, "evaluate.every": 0}
-    values |= {"decode.beam_width": 1, "decode.extra_length": 2, "evaluate.samples": 0}
+    values = tiny_values | {"data.batch_tokens": 256, "model.d_model": 16, "model.d_ff": 16}
+    values |= {"train.num_steps": 1000, "evaluate.every": 0, "evaluate.samples": 0}
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
     text = 'config = "configs/parallel_text.py"\n[overrides]\n' + text
     (tmp_path / "some.toml").write_text(
