@@ -16,7 +16,7 @@ from transformer.errors import UserError
 from transformer.modes import command_line
 from transformer.runtime import checksums
 from transformer.tasks import saved_model, translation, vocabularies
-from transformer.tools.convert import arrays
+from transformer.tools.convert import arrays, marian_tokenizer
 from transformer.tools.convert import export as export_mode
 from transformer.tools.convert.export import export
 from transformer.tools.convert.import_model import import_model
@@ -52,6 +52,7 @@ def test_a_folder_has_a_card_and_checksums(exported):
     assert "--mode=export model --workdir=" in card
     assert "--config.export.format=huggingface" in card
     assert "--config.evaluate.weights=best" in card
+    assert marian_tokenizer.languages(exported) == ("ko", "en")
     assert not list(exported.parent.glob("*draft*"))
     (exported.parent / "usual").touch()
     modes = [x.stat().st_mode for x in (exported / "model.safetensors", exported.parent / "usual")]
@@ -110,12 +111,13 @@ def restored(folder, target):
     return config, saved_model.load(config, target)
 
 
-@pytest.fixture
-def as_safetensors(tiny_run, tmp_path):
+@pytest.fixture(scope="module")
+def as_safetensors(tiny_run, tmp_path_factory):
     """The tiny run's folder as safetensors, and the config that it was exported with."""
     config = config_of(tiny_run, export__format="safetensors", data__directory="/home/somebody")
-    export(config, (tmp_path / "model", tiny_run.workdir))
-    return tmp_path / "model", config
+    folder = tmp_path_factory.mktemp("safetensors") / "model"
+    export(config, (folder, tiny_run.workdir))
+    return folder, config
 
 
 def test_safetensors_are_a_workdir_again(tiny_run, tmp_path, as_safetensors):
@@ -163,7 +165,7 @@ DAMAGES = {  # {words of the one line, or none: what is done to a folder}
 @pytest.mark.parametrize("said", DAMAGES)
 def test_a_folder_that_is_not_what_was_written_is_refused(as_safetensors, tmp_path, said):
     """But for the model card."""
-    folder, _ = as_safetensors
+    folder = shutil.copytree(as_safetensors[0], tmp_path / "model")
     DAMAGES[said](folder)
     with pytest.raises(UserError, match=said) if said else contextlib.nullcontext():
         restored(folder, tmp_path / "again")

@@ -95,8 +95,12 @@ def test_our_own_model_is_the_same_function_there(tmp_path, tied, shared, bias):
     _, there, read_params, read_vocab = read(tmp_path)
     assert there.options.positions == "halves"
     assert there.tied_embeddings == tied
-    assert read_vocab.source.encode(["abc f"]) == vocab.source.encode(["abc f"])
-    assert read_vocab.target.decode(vocab.target.encode(["abc f"])) == ["abc f"]
+    lines = ["abc def", "", "é a"]
+    for read_side, side in zip(read_vocab, vocab, strict=True):
+        ids = side.encode(lines)
+        assert read_side.encode(lines) == ids
+        assert read_side.decode(ids) == lines
+    assert (tmp_path / "target_vocab.json").exists() == (not shared)
     said = [tokenizer.END, tokenizer.UNKNOWN, *range(4, model.target_vocab_size)]
     expected = tiny.logits(model, params, inputs)[..., said]
     logits = tiny.logits(there, unflatten(read_params), inputs)[..., said]

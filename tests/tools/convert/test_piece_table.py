@@ -27,16 +27,6 @@ def table(learnt):
     )
 
 
-def test_the_pieces_are_the_model_s_and_the_ids_the_table_s(table, learnt):
-    [ids], [there] = table.encode(["abc d"]), learnt.encode(["abc d"])
-    assert table.pieces(ids) == learnt.pieces(there)
-    assert ids != there
-    assert ids[-1] == tokenizer.END
-    assert table.decode([ids]) == ["abc d"]
-    assert table.encode([""]) == [[tokenizer.END]]
-    assert len(table) == len(table.table)
-
-
 def test_a_piece_that_the_model_lacks_has_no_mark_of_a_space(learnt):
     """Another side's, of which the model of this side knows nothing."""
     table = PieceTable(learnt.processor, ("<pad>", "</s>", "<unk>", "<s>", "▁grün", "▁a"))

@@ -126,12 +126,8 @@ def test_a_browser_draws_it(text, tmp_path):
         )
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("", "is a folder, expected a file"), ("file/page.html", "cannot create the folder .*file")],
-)
-def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path, name, words):
+def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path):
     (tmp_path / "file").touch()
     page.check_writable(tmp_path / "new/folder/page.html", "KEY")
-    with pytest.raises(UserError, match=words):
-        page.check_writable(tmp_path / name, "KEY")
+    with pytest.raises(UserError, match=r"cannot create the folder .*file"):
+        page.check_writable(tmp_path / "file/page.html", "KEY")

