@@ -66,8 +66,6 @@ def test_a_failed_row_is_named_at_the_end_and_tried_again(sweep, tmp_path, caplo
 
 
 def test_what_cannot_work_runs_nothing(sweep, tmp_path):
-    with pytest.raises(UserError, match=r"row rotary: .*d_modl"):
-        sweep(ROWS + "model.d_modl = 3\n")
     with pytest.raises(UserError, match="must be at least 0, found -1"):
         sweep(ROWS, "--config.sweep.processes=-1")
     with pytest.raises(UserError, match=r"row base: --config\.data\.x=1: there is no key"):
