@@ -70,11 +70,6 @@ def test_what_is_read_is_written_and_read_again_to_the_bit(tmp_path):
     assert again == model
     tiny.assert_same_bits(read_params, params)
     assert read_vocab.fingerprint == vocab.fingerprint
-    theirs, ours = (
-        json.loads((place / "config.json").read_text()) for place in (RECORDED, tmp_path / "first")
-    )
-    same = {"d_model", "encoder_layers", "decoder_layers", "activation_function", "dropout"}
-    assert {key: ours[key] for key in same} == {key: theirs[key] for key in same}
     assert foreign.config["vocabulary.shared"]
 
 
