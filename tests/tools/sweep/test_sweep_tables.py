@@ -29,7 +29,8 @@ def summary(row):
 
 def test_a_reader_sees(tmp_path):
     """The page of all rows, and how to read p where each row has the same seed."""
-    text = "".join(f"[rows.{x}]\nseeds = {[*range(len(y))]}\n" for x, y in SCORES.items())
+    rows = [f"[rows.{x}]\nseeds = {[*range(len(y))]}\n" for x, y in SCORES.items()]
+    text = "".join(rows).replace("[rows.worse]", "model.positions = 'rotary'\n[rows.worse]")
     summaries = [summary(row) for row in read(tmp_path, text)]
     shown = golden.read(page.html("some", sweep_page.sections(summaries, "bleu", "highest")))
     about = "\n".join(sweep_page.about(summaries[:2], "bleu", "highest"))
