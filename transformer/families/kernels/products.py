@@ -125,7 +125,7 @@ def _unchanged(x: Array, y: Array, product: Array) -> Array:
     """Returns the product over two dimensions.
 
     A TPU keeps heads of 64 features in another order, and would copy them for a reshape: 4.2 ms of
-    base's 22.8 on eight of them, by its compiler's estimate (docs/scaling.md).
+    base's 22.8 on eight of them, by its compiler's estimate.
     """
     del x, y
     return product
