@@ -171,9 +171,43 @@ def test_a_value_that_cannot_be_is_named_by_its_key(case):
 
 
 @cases("flops", parts=False)
-def test_flops_grow_with_the_rows(case):
-    flops = [case.model.flops(rows, LENGTH) for rows in (2, 4)]
-    assert 0 < 2 * flops[0] == flops[1], f"{case.name}: flops of 2 and 4 rows are {flops}"
+def test_flops_are_three_times_the_products_of_the_forward_pass(case):
+    inputs, _ = case.kind.batch(ALONE, LENGTH)
+    flops, products = case.model.flops(len(ALONE), LENGTH), tiny.forward_flops(case.model, inputs)
+    # The mean of a text is a product in its program, too small to be counted.
+    share = 0.005 if getattr(case.model, "pooling", "") == "mean" else 0
+    assert 0 < flops == pytest.approx(3 * products, rel=share, abs=0), (
+        f"{case.name}: flops are {flops:,}, those of a program's products {3 * products:,}"
+    )
+    assert 2 * flops == case.model.flops(2 * len(ALONE), LENGTH), (
+        f"{case.name}: flops do not grow with the rows"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", [name for name in tables.cases("MODEL", TINY) if "/" not in name], indirect=True
+)
+def test_dropout_is_random_in_training_only(case):
+    """In an encoder, too; without training it wants no random numbers.
+
+    All models of layers have those of the Transformer, with its rates.
+    """
+    inputs, where = case.kind.batch([[0], [1], [2]], LENGTH)
+    of = {"__call__": inputs, "encode": {name: inputs[name] for name in case.kind.source}}
+    rates = [name for name in TINY[case.name][1] if name.endswith("dropout_rate")]
+    for rate in rates if case.name == "transformer" else {*rates} & {"dropout_rate"}:
+        model = tiny_models.case(case.name, **{rate: 0.4}).model
+        unchanged = np.array_equal(tiny.logits(model, case.params, inputs), case.logits(inputs))
+        assert unchanged, f"{case.name}: {rate} changes the logits without training"
+        for method in ("__call__", "encode") if case.kind.source else ("__call__",):
+            call = functools.partial(model.apply, **of[method], train=True, method=method)
+            run = tiny.jit(lambda rngs, call=call: call({"params": case.params}, rngs=rngs))
+            first, again, other = (run({"dropout": jax.random.key(i)}) for i in (0, 0, 1))
+            if method == "__call__":
+                first, again, other = first[where], again[where], other[where]
+            assert np.array_equal(first, again), f"{case.name}: {rate} is not random by its key"
+            assert distance(first, other) > 1e-2, f"{case.name}: {rate} drops nothing in {method}"
 
 
 @cases("step", parts=False)

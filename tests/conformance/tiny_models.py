@@ -1,16 +1,18 @@
 """A tiny one of each model of the registry, and its inputs.
 
 A model of your own needs a line in TINY: what its rows hold, and all of its fields. NAME/VARIANT is
-the same model with other fields. A part of your own needs a line in WRITTEN if it has fields
-without defaults.
+the same model with other fields. A part of your own needs none: fields without defaults get small
+numbers. It has a line in WRITTEN to be checked with other values, or for a text without a default.
 """
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
+import jax
 import numpy as np
 from conformance import tables
 from helpers import tiny
@@ -18,6 +20,7 @@ from helpers import tiny
 from configs import multi30k_rnn
 from transformer import registry
 from transformer.families.recurrent.recurrent_step import Attention
+from transformer.models import boxes
 from transformer.models import fields as model_fields
 
 ITEMS = tiny.pairs([(5, 4), (3, 6), (4, 3)])
@@ -102,6 +105,7 @@ VISION = {"num_classes": 3, "image_size": 12, "patch_size": 4, "stem": "patches"
 VISION |= {"pooling": "token", "positions": "learned", "position_grid": 3}
 VISION |= {"mean": (0.4, 0.5, 0.6), "std": (0.1, 0.2, 0.3)}
 VISION = fields(*OF_PAIRS, "max_positions", **VISION)
+PADDED = {"stem": "convolutions", "patch_size": 8, "position_grid": 2}  # sides 12, 6, 3 and 2
 NETWORK = {"stem": "convolutions", "stem_depth": 2, "num_layers": 0, "pooling": "mean"}
 
 
@@ -144,8 +148,8 @@ TINY = {
     "language_model": (STREAM, LANGUAGE_MODEL(**tiny.PRE, positions="learned")),
     "language_model/sinusoids": (STREAM, LANGUAGE_MODEL(attention_bias=True)),
     "language_model/pattern": (STREAM, LANGUAGE_MODEL(mixer="average,attention")),
-    "masked_language_model": (MASKED, ENCODER(mask_share=0.15)),
-    "masked_language_model/learned": (MASKED, ENCODER(mask_share=0.15, positions="learned")),
+    "masked_language_model": (MASKED, ENCODER(mask_share=0.95)),
+    "masked_language_model/learned": (MASKED, ENCODER(mask_share=0.95, positions="learned")),
     "text_classifier": (TEXT, ENCODER(num_classes=3, pooling="mean")),
     "text_classifier/first": (TEXT, ENCODER(num_classes=3, pooling="first", positions="learned")),
     "text_classifier/pairs": (TWO_TEXTS, ENCODER(num_classes=3, pooling="mean")),
@@ -155,7 +159,7 @@ TINY = {
     "intra_attention": (TEXT, LSTM),
     "vision_transformer": (IMAGE, VISION),
     "vision_transformer/mean": (IMAGE, {**VISION, "pooling": "mean"}),
-    "vision_transformer/convolutions": (IMAGE, {**VISION, "stem": "convolutions"}),
+    "vision_transformer/convolutions": (IMAGE, {**VISION, **PADDED}),
     "vision_transformer/network": (IMAGE, {**VISION, **NETWORK}),
 }
 
@@ -164,34 +168,44 @@ WRITTEN = {
     "mixer/shared": "shared(projections='qk')",
     "mixer/grouped_query": "grouped_query(num_key_heads=1)",
     "mixer/local": "local(window=5)",
-    "mixer/convolution": "convolution(width=3)",
     "mixer/light_convolution": "light_convolution(width=5)",
     "mixer/dynamic_convolution": "dynamic_convolution(width=4)",
-    "mixer/lstm": "lstm(forget_bias=1.0)",
-    "mixer/gated_linear": "gated_linear(chunk=16)",
     "mixer/state_space": "state_space(state_size=3,expand=2,width=4)",
     "positions/shaw": "shaw(max_distance=2)",
     "positions/t5": "t5(max_distance=40)",
     "feed_forward/gated": "gated(activation='sigmoid')",
     "feed_forward/experts": "experts(count=3)",
 }
-PARTS = {part: WRITTEN.get(part, part.partition("/")[2]) for part in tables.PARTS}
+SMALL = {int: 3, float: 0.5, bool: True}  # of fields without defaults
 
 
-def with_part(part, written=""):
+def written(part):
+    """Returns a part with the fields that it must be given, NAME or NAME(FIELD=3)."""
+    name, code = part.partition("/")[2], registry.load(tables.PARTS[part])
+    parameters = inspect.signature(code).parameters.items()
+    own = {name: x.annotation for name, x in parameters if x.default is x.empty}
+    values = [f"{k}={SMALL[x]}" for k, x in own.items() if k not in boxes.GIVEN and x in SMALL]
+    return f"{name}({', '.join(values)})" if values else name
+
+
+PARTS = {part: WRITTEN.get(part) or written(part) for part in tables.PARTS}
+
+
+def with_part(part, text=""):
     """Returns {key: value} of a Transformer of one layer with a part.
 
     The encoder has it, too, but for a mixer that reads one way.
     """
     both_ways = getattr(registry.load(tables.PARTS[part]), "both_ways", True)
     key = part.partition("/")[0] if both_ways else "decoder_mixer"
-    return {key: written or PARTS[part], "num_layers": 1}
+    return {key: text or PARTS[part], "num_layers": 1}
 
 
-for part, written in PARTS.items():
+for part in PARTS:
     TINY[f"transformer/{part}"] = PAIRS, fields(**with_part(part))
-    box = part.partition("/")[0]
-    TINY[f"language_model/{part}"] = STREAM, LANGUAGE_MODEL(**{box: written}, num_layers=1)
+    if part.startswith("positions/"):  # its layers are the Transformer's, its input is its own
+        positions = {"positions": PARTS[part], "num_layers": 1}
+        TINY[f"language_model/{part}"] = STREAM, LANGUAGE_MODEL(**positions)
 
 
 class Case(NamedTuple):
@@ -204,6 +218,12 @@ class Case(NamedTuple):
 
     def logits(self, inputs):
         return tiny.logits(self.model, self.params, inputs)
+
+    def sown(self, inputs):
+        """Returns the logits, and all that layers give and sow."""
+        options = {"mutable": ["intermediates", "losses"], "capture_intermediates": True}
+        run = functools.partial(self.model.apply, train=False, **options)
+        return jax.tree.map(np.asarray, tiny.jit(run)({"params": self.params}, **inputs))
 
     def items(self, rows, length=LENGTH):
         """Returns the logits of the items in these rows, in order."""

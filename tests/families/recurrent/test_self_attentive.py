@@ -1,25 +1,10 @@
-"""The structured self-attentive embedding: the paper's equations, its penalty, padding."""
+"""The structured self-attentive embedding: the paper's equations, and its penalty."""
 
 import numpy as np
 import pytest
-from families.texts import texts
-from helpers import tiny
+from conformance import tiny_models
 
 from transformer.families.recurrent.self_attentive import redundancy
-
-
-@pytest.fixture(scope="module")
-def run():
-    """(params, batch, logits, what was sown) of a model of two hops."""
-    model, batch = texts.self_attentive(), texts.inputs()
-    params = tiny.parameters(model, batch)
-    return (
-        params,
-        batch,
-        *texts.applied(
-            model, params, batch, mutable=["intermediates", "losses"], capture_intermediates=True
-        ),
-    )
 
 
 def test_the_penalty_by_hand():
@@ -30,8 +15,10 @@ def test_the_penalty_by_hand():
     np.testing.assert_allclose(values, [0.25, 2, 0])
 
 
-def test_hops_are_the_papers_equations(run):
-    params, batch, logits, sown = run
+def test_hops_are_the_papers_equations():
+    case = tiny_models.case("self_attentive")
+    batch, params = case.kind.batch([[0], [1], [2]], 8)[0], case.params
+    logits, sown = case.sown(batch)
     h_BSC = sown["intermediates"]["recurrent"]["__call__"][0]
     scores_BSR = np.tanh(h_BSC @ params["inner"]["kernel"]) @ params["hops"]["kernel"]
     (weights_BHTS,) = sown["intermediates"]["attention"]
@@ -46,9 +33,3 @@ def test_hops_are_the_papers_equations(run):
         hidden = np.maximum(m @ params["hidden"]["kernel"] + params["hidden"]["bias"], 0)
         expected = hidden @ params["head"]["kernel"] + params["head"]["bias"]
         np.testing.assert_allclose(logits[row], expected, atol=1e-5)
-
-
-def test_flops_are_three_times_the_products_of_the_forward_pass():
-    model, batch = texts.self_attentive(), texts.inputs((8,) * 8, 8)
-    forward = tiny.forward_flops(model, batch)
-    assert model.flops(8, 8) == 3 * forward > 0

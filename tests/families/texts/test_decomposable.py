@@ -3,10 +3,6 @@
 import numpy as np
 import pytest
 from conformance import tiny_models
-from families.texts import texts
-from helpers import tiny
-
-INTRA = pytest.mark.parametrize("name", ["decomposable", "decomposable/intra"])
 
 
 def network(params, name, x):
@@ -40,12 +36,12 @@ def by_hand(params, a, b):
     return hidden @ params["head"]["kernel"] + params["head"]["bias"], softmax(e)
 
 
-@INTRA
+@pytest.mark.parametrize("name", ["decomposable", "decomposable/intra"])
 def test_the_papers_equations_and_the_order_of_words(name):
     """Without intra-attention the order changes nothing. Rows have 2 + 2, 2 + 4 and 2 + 1 words."""
     model, params = (case := tiny_models.case(name)).model, case.params
     batch, _ = case.kind.batch([[0], [1], [2]], 9)
-    logits, sown = texts.applied(model, params, batch, mutable="intermediates")
+    logits, sown = case.sown(batch)
     weights_BTS = model.attention_weights(sown["intermediates"])["cross"][0, :, 0]
     for row, ids in enumerate(batch["ids"]):
         a, b = (ids[batch["segments"][row] == i] for i in (1, 2))
@@ -54,12 +50,5 @@ def test_the_papers_equations_and_the_order_of_words(name):
         np.testing.assert_allclose(weights_BTS[row, :2, 2 : 2 + len(b)], alignment, atol=1e-6)
         assert not weights_BTS[row, :2, :2].any()
     batch["ids"][1, 2:6] = batch["ids"][1, [4, 2, 5, 3]]
-    change = np.abs(texts.applied(model, params, batch) - logits).max()
+    change = np.abs(case.logits(batch) - logits).max()
     assert (change > 1e-3) == name.endswith("intra")
-
-
-@INTRA
-def test_flops_are_three_times_the_products_of_the_forward_pass(name):
-    model, batch = tiny_models.case(name).model, texts.inputs((8,) * 4, 8)
-    forward = tiny.forward_flops(model, batch)
-    assert model.flops(4, 8) == 3 * forward > 0
