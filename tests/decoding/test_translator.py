@@ -1,11 +1,13 @@
 """Translator: known answers, odd and over-long lines, prefixes; any batches of lines."""
 
+import functools
 import time
 
 import jax
 import numpy as np
 import pytest
 from helpers import reversal, tiny
+from helpers.cases import slow_but
 from helpers.decoders import DECODE, FEW, LINES, METHODS, PIECES, Echo, build, hypotheses_of
 
 from transformer import registry
@@ -155,65 +157,39 @@ def same(hypotheses, expected):
         assert [h.score for h in line] == pytest.approx([h.score for h in other], rel=1e-4)
 
 
-@pytest.fixture(scope="module")
-def best(untrained):
-    hypotheses = hypotheses_of(untrained, LINES, num_hypotheses=2)
-    assert len({line[0].text for line in hypotheses}) > 10  # it does depend on the line
-    return hypotheses
-
-
 @pytest.fixture(scope="module", params=METHODS)
-def asked(request, untrained):
-    """(changed keys, what LINES are translated to): the best hypotheses, or samples."""
+def alone(request, untrained):
+    """(changed keys, what each line of LINES is by itself): the best hypotheses, or samples."""
     changes = {"method": request.param, "num_hypotheses": 2, "temperature": 0.5}
-    return changes, hypotheses_of(untrained, LINES, **changes)
+    search = functools.partial(build(untrained[0], **changes).hypotheses, untrained[1])
+    found = [next(search([Request(line)], numbers=[i])) for i, line in enumerate(LINES)]
+    assert len({line[0].text for line in found}) > 10  # it does depend on the line
+    return changes, found
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"chunk_lines": 1},
-        {"chunk_lines": 5, "workers": 2},
-        {"batch_tokens": 1},
-        {"batch_tokens": 4000},
-        {"workers": 3, "chunk_lines": 9, "batch_tokens": 100},
-    ],
-    ids=str,
-)
-def test_translations_do_not_depend_on_how_lines_are_batched(changes, untrained, asked):
-    same(hypotheses_of(untrained, LINES, **asked[0], **changes), asked[1])
+WAYS = [
+    ({"batch_tokens": 1}, 1),
+    ({"batch_tokens": 4000}, 1),
+    ({"workers": 3, "chunk_lines": 9, "batch_tokens": 100}, 1),
+    ({"workers": 2, "chunk_lines": 5}, 2),
+    ({"chunk_lines": 1}, 8),  # a single line on eight devices
+    ({}, 8),
+]
 
 
-def test_translations_do_not_depend_on_the_order_of_lines_or_reading_ahead(untrained, best):
-    order, counts = np.random.default_rng(0).permutation(len(LINES)), []
-    decoder = build(untrained[0], num_hypotheses=2, chunk_lines=9, workers=3)
+@pytest.mark.parametrize(("changes", "devices"), slow_but(WAYS, *WAYS[:3]), ids=str)
+def test_each_line_of_many_is_translated_as_alone(changes, devices, untrained, alone):
+    """Of a share of a text's lines, as a process has them, in any order."""
+    order = np.random.default_rng(0).permutation(len(LINES))[: 3 * len(LINES) // 4]
+    spread = layout.make_layout("pmap", num_devices=devices)
+    params = jax.device_put(untrained[1], layout.state_shardings(untrained[1], spread))
+    assert layout.num_devices(params) == devices
+    (keys, expected), counts = alone, []
+    decoder = build(untrained[0], **keys, **changes)
     requests = [Request(LINES[i]) for i in order]
-    hypotheses = decoder.hypotheses(untrained[1], requests, counts.append, read_ahead=True)
-    same(list(hypotheses), [best[i] for i in order])
-    assert sum(counts) == len(LINES)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 8])
-def test_devices_search_together_as_one_does(count, untrained, asked):
-    """Also for a single line on eight devices."""
-    model, params = untrained
-    spread = layout.make_layout("pmap", num_devices=count)
-    placed = jax.device_put(params, layout.state_shardings(params, spread))
-    assert layout.num_devices(placed) == count
-    changes, expected = asked
-    for lines in (slice(None), slice(0, 1)):
-        same(hypotheses_of((model, placed), LINES[lines], **changes), expected[lines])
-
-
-def test_lines_of_a_text_are_translated_apart_as_together(untrained, asked):
-    """As by several processes, each with a share of the lines."""
-    changes, expected = asked
-    for numbers in (range(1, len(LINES), 3), range(2, len(LINES), 3)):
-        requests = [Request(LINES[i]) for i in numbers]
-        decoder = build(untrained[0], **changes)
-        hypotheses = decoder.hypotheses(untrained[1], requests, numbers=numbers)
-        same(list(hypotheses), [expected[i] for i in numbers])
+    hypotheses = decoder.hypotheses(params, requests, counts.append, numbers=order, read_ahead=True)
+    same(list(hypotheses), [expected[i] for i in order])
+    assert sum(counts) == len(order)
 
 
 @pytest.mark.parametrize("method", registry.METHODS)
@@ -237,7 +213,7 @@ def test_non_finite_scores_are_an_error(untrained):
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_as_many_hypotheses_as_are_asked_for(count, untrained, best):
+def test_as_many_hypotheses_as_are_asked_for(count, untrained):
     """The first is what `translate` gives; a blank prefix is as none."""
     hypotheses = hypotheses_of(untrained, FEW, num_hypotheses=count)
     assert max(map(len, hypotheses)) == count
@@ -246,7 +222,6 @@ def test_as_many_hypotheses_as_are_asked_for(count, untrained, best):
     same(list(blank), hypotheses)
     texts = list(build(untrained[0]).translate(untrained[1], FEW))
     assert [line[0].text for line in hypotheses] == texts
-    assert texts == [best[LINES.index(line)][0].text for line in FEW]
 
 
 PREFIXES = ["a", "h g", "abc", "é", "나는 é", "a b " * 8]  # the last two are over the limit

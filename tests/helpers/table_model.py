@@ -56,12 +56,9 @@ def table_log_probs(table, prefix):
     return logits - np.log(np.exp(logits).sum())
 
 
-def table_cache(count, width=1):
-    return {"prefix": jnp.zeros((count, width, 1), jnp.int32)}
-
-
 def initial_state(tables, width, room):
-    return beam_search.initial_state(table_cache(len(tables), width), len(tables), width, room)
+    cache = {"prefix": jnp.zeros((len(tables), width, 1), jnp.int32)}
+    return beam_search.initial_state(cache, len(tables), width, room)
 
 
 def search(method, step, memory, state, bounds, until_active=0, **options):
@@ -100,5 +97,5 @@ def wide_enough(limits, least, prefixes):
     return [max(limit, n, len(p)) for limit, n, p in zip(limits, least, prefixes, strict=True)]
 
 
-def keys(count, seed=0):
-    return jax.random.split(jax.random.key(seed), count)
+def keys(count):
+    return jax.random.split(jax.random.key(0), count)

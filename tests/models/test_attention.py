@@ -70,13 +70,6 @@ def arrays():
     )
 
 
-def test_positions_see_their_own_pair_and_never_padding():
-    """The example of the docstring."""
-    segments = np.array([[1, 1, 2, 0]])
-    expected = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
-    np.testing.assert_array_equal(masks.same_segment(segments, segments)[0], expected)
-
-
 def naive_attention(q, k, v, mask):
     """softmax(q k^T / sqrt(d_k)) v of one head (equation 1), summed over the keys allowed."""
     context = np.zeros((len(q), v.shape[1]))

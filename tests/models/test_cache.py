@@ -36,18 +36,6 @@ def test_the_example_in_the_docstring():
     np.testing.assert_array_equal(cache.slot_positions(kept.ancestry_BWP)[0], [0, 0, 1, 1, 2, 2])
 
 
-def test_the_mask_is_the_history_that_the_ancestry_names():
-    """Slot by slot, for three tokens of three beams, with a random ancestry."""
-    W, P, positions = 3, 5, [2, 3, 4]
-    ancestry = np.random.default_rng(0).integers(0, W, (2, W, P))
-    mask = cache.history_mask(jnp.asarray(ancestry), jnp.array(positions))
-    expected = np.zeros((2, len(positions) * W, P * W), bool)
-    for b, t, w, p in np.ndindex(2, len(positions), W, P):
-        if p <= positions[t]:
-            expected[b, t * W + w, p * W + ancestry[b, w, p]] = True
-    np.testing.assert_array_equal(mask, expected)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_new_keys_and_values_are_written_as_they_are(dtype):
     """At their place, every bit of them, and nothing else changes."""

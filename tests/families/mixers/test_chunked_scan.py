@@ -6,13 +6,6 @@ import pytest
 from transformer.families.mixers import chunked_scan
 
 
-def test_texts_start_where_segments_change():
-    segments = jnp.array([[1, 1, 2, 2, 0], [0, 0, 0, 0, 0], [1, 2, 3, 0, 0]])
-    expected = [[0, 0, 1, 0, 1], [0, 0, 0, 0, 0], [0, 1, 1, 1, 0]]
-    np.testing.assert_array_equal(chunked_scan.text_starts(segments, segments), expected)
-    assert not chunked_scan.text_starts(segments, None).any()
-
-
 @pytest.mark.parametrize(
     ("chunk", "calls"), [(1, (7, 1)), (3, (3, 3)), (4, (2, 4)), (7, (1, 7)), (8, (1, 7))]
 )
@@ -39,8 +32,3 @@ def test_a_scan_over_chunks_is_one_over_positions(chunk, calls):
         e for e in jax.make_jaxpr(run)(state["sum"], x_BTD).eqns if e.primitive.name == "scan"
     ]
     assert (scan.params["length"], scan.outvars[-1].aval.shape[2]) == calls
-
-    gradient = jax.grad(lambda x: run(jnp.zeros((2, 3)), x)[1].sum())(x_BTD)
-    # x_t is in 7 - t of the sums.
-    times = weights_BT[..., None] * np.arange(7, 0, -1)[:, None]
-    np.testing.assert_allclose(gradient, np.broadcast_to(times, x_BTD.shape), rtol=1e-6)

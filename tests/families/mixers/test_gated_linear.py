@@ -1,10 +1,10 @@
 import functools
 
-import jax
 import numpy as np
 import pytest
+from conformance.mixing import mix, row
 from families.mixers import packed_texts
-from families.mixers.packed_texts import params_of, rows, sigmoid
+from families.mixers.packed_texts import params_of, sigmoid
 
 H, K, C = 2, 6, 5
 EPSILON = 1e-6
@@ -53,8 +53,8 @@ def test_it_is_the_recurrence_of_the_paper(causal):
 
 @pytest.mark.parametrize("chunk", [1, 5, 32])
 def test_the_chunk_changes_nothing(chunk):
-    params, inputs = params_of(mixer()), rows()
-    for compute in (packed_texts.mix, packed_texts.gradients):
+    params, inputs = params_of(mixer()), row([20, 31])
+    for compute in (mix, packed_texts.gradients):
         actual, expected = (compute(mixer(size), params, *inputs) for size in (chunk, 8))
         packed_texts.assert_close(actual, expected)
 
@@ -62,12 +62,8 @@ def test_the_chunk_changes_nothing(chunk):
 @pytest.mark.parametrize("bias", [-100.0, 100.0], ids=["strongest", "none"])
 def test_long_texts_with_extreme_decays(bias):
     """The strongest decay has factors of exp(64) in a chunk; without one, sums are of all."""
-    params, inputs = with_gates(params_of(mixer(32)), bias), rows([(3000,)], 3000)
-    expected = packed_texts.one_by_one(naive, params, *inputs)
-    y = packed_texts.mix(mixer(32), params, *inputs)
-    packed_texts.assert_close(y, expected)
-    for gradient in jax.tree.leaves(packed_texts.gradients(mixer(32), params, *inputs)):
-        assert np.isfinite(gradient).all()
+    params = with_gates(params_of(mixer(32)), bias)
+    packed_texts.assert_long_texts_are_right(mixer(32), naive, params)
 
 
 def test_memory_grows_with_the_length_not_its_square():

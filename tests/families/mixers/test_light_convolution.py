@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conformance.mixing import mix, row
 from families.mixers import packed_texts
-from families.mixers.packed_texts import D, linear, params_of, rows, sigmoid, taps
+from families.mixers.packed_texts import D, linear, params_of, sigmoid, taps
 from helpers import tiny
 
 from transformer.errors import UserError
@@ -60,12 +61,12 @@ def test_it_is_the_sums_of_the_paper(kind, width, causal):
 @KINDS
 def test_normalised_weights_are_dropped_in_training(kind):
     """Half of them; the others are doubled. Of shared weights, the same ones at all positions."""
-    J, (x, segments) = 3, rows([(9,)], 9)
+    J, (x, view) = 3, row([9], room=9)
     mixer = mixer_of(kind, J, attention_dropout_rate=0.5)
     params = params_of(mixer)
     params["outer"] = {"kernel": np.eye(D, dtype=np.float32), "bias": np.zeros(D, np.float32)}
-    rngs = {"dropout": jax.random.key(3)}
-    y = packed_texts.apply(mixer, params, x, segments, train=True, rngs=rngs)[0].reshape(9, H, -1)
+    drop = functools.partial(mixer.apply, train=True, rngs={"dropout": jax.random.key(3)})
+    y = drop({"params": params}, x, view)[0].reshape(9, H, -1)
     h = gated(params, x[0])
     weights_TJH, by_head = weights_of(params, h), taps(h, J, True).reshape(9, J, H, -1)
     subsets, drawn = np.array([*itertools.product([0, 2], repeat=J)]), set()
@@ -75,8 +76,8 @@ def test_normalised_weights_are_dropped_in_training(kind):
         assert errors.min() < 1e-5, f"y at {t} is the sum of no set of taps"
         drawn.add((head, int(errors.argmin())))
     assert (len(drawn) == H) == (kind == "light")
-    plain = packed_texts.mix(mixer_of(kind, J), params, x, segments)
-    assert np.array_equal(packed_texts.mix(mixer, params, x, segments), plain)
+    plain = mix(mixer_of(kind, J), params, x, view)
+    assert np.array_equal(mix(mixer, params, x, view), plain)
 
 
 @pytest.mark.parametrize("J", [1, 2, 5, 12])

@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conformance.mixing import D, mix, row
 from families.mixers import packed_texts
-from families.mixers.packed_texts import D, params_of, rows, sigmoid
+from families.mixers.packed_texts import params_of, sigmoid
 
 from transformer.families.mixers import state_space
 
@@ -81,9 +82,8 @@ def test_by_pairs_is_by_position(T):
 
 @pytest.mark.parametrize(("platform", "loops"), [("cpu", 2), ("cuda", 1)])
 def test_a_gpu_has_no_loop_over_positions(platform, loops):
-    params, inputs = params_of(mixer()), rows()
-    program = jax.jit(functools.partial(packed_texts.apply, mixer()))
-    lowered = jax.export.export(program, platforms=[platform])(params, *inputs)
+    program = jax.jit(functools.partial(mix.__wrapped__, mixer()))
+    lowered = jax.export.export(program, platforms=[platform])(params_of(mixer()), *row([36]))
     assert lowered.mlir_module().count("stablehlo.while") == loops
 
 
@@ -96,10 +96,6 @@ def test_states_of_all_positions_are_never_there_at_once(read, monkeypatch):
 
 
 def test_long_texts_with_strong_decays():
-    params, inputs = params_of(mixer()), rows([(3000,)], 3000)
+    params = params_of(mixer())
     params["forward"]["delta_bias"] = np.linspace(-20, 60, F, dtype=np.float32)
-    expected = packed_texts.one_by_one(naive, params, *inputs)
-    y = packed_texts.mix(mixer(), params, *inputs)
-    packed_texts.assert_close(y, expected)
-    for gradient in jax.tree.leaves(packed_texts.gradients(mixer(), params, *inputs)):
-        assert np.isfinite(gradient).all()
+    packed_texts.assert_long_texts_are_right(mixer(), naive, params)

@@ -2,7 +2,6 @@
 
 import types
 
-import jax
 import numpy as np
 import pytest
 
@@ -135,14 +134,7 @@ def test_a_row_never_has_more_than_fit(share):
     assert set(counts) <= {int(share * 63), int(share * 63) + 1}
 
 
-def test_masks_depend_on_seed_step_and_row_alone():
-    """So any host can make any rows of a batch, and a resumed run sees the same ones."""
+def test_another_seed_or_step_masks_other_tokens():
     side = long_side()
-    whole = masked(side)
-    for i in (0, 7, 39):
-        row = masked(side, np.array([i]))
-        for array, expected in zip(*map(jax.tree.leaves, (row, whole)), strict=True):
-            np.testing.assert_array_equal(array[0], expected[i])
-    for key in ((5, 7), (6, 6)):
-        other = masked(side, key=key)
-        assert (other["inputs"]["masked"] != whole["inputs"]["masked"]).any()
+    columns = [masked(side, key=key)["inputs"]["masked"] for key in ((5, 6), (5, 7), (6, 6))]
+    assert len({x.tobytes() for x in columns}) == 3
