@@ -1,5 +1,6 @@
 """Eight devices train as one does, under either strategy, on any mesh, with any accumulation."""
 
+import functools
 import itertools
 
 import jax
@@ -30,10 +31,24 @@ def run(layout, accumulate=1, num_rows=16, **changes):
     return curve, jax.tree.map(np.asarray, gather_params(state.params, layout))
 
 
-@pytest.fixture(scope="module")
-def one_device():
+# Sizes that eight devices divide; the plain ones, a vocabulary of 13 and 2 heads, are replicated.
+DIVISIBLE = {"source_vocab_size": 16, "target_vocab_size": 16, "num_heads": 8}
+DIVISIBLE |= {"attention_bias": True}
+RATES = ("dropout_rate", "attention_dropout_rate", "activation_dropout_rate")
+MODELS = {
+    "plain": {},
+    # A global program draws the same on any mesh.
+    "dropout": {**DIVISIBLE, **dict.fromkeys(RATES, 0.1)},
+    # Shaw's tables are gathered from, and summed into, on each device; experts are sharded.
+    "shaw": {**DIVISIBLE, "positions": "shaw(max_distance=3)"},
+    "experts": {**DIVISIBLE, "feed_forward": "experts(count=4)"},
+}
+
+
+@functools.cache
+def one_device(name):
     """The reference: a run on one device, without any collective."""
-    return run(layout_of("jit", 1))
+    return run(layout_of("jit", 1), **MODELS[name])
 
 
 def assert_same_run(actual, expected):
@@ -65,70 +80,41 @@ def assert_learns(run, **changes):
     assert min(jax.tree.leaves(moved)) > 1e-2
 
 
-def test_one_device_learns(one_device, one_device_dropout):
+@pytest.mark.parametrize("name", ["plain", "dropout"])
+def test_one_device_learns(name):
     """From batches that give devices different numbers of tokens, one of them none."""
     shares = batch(0, 16)["weights"].reshape(8, -1).sum(axis=1)
     assert len(set(shares.tolist())) >= 5
     assert shares.min() == 0
-    assert_learns(one_device)
-    assert_learns(one_device_dropout, **DIVISIBLE, **DROPOUT)
+    assert_learns(one_device(name), **MODELS[name])
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("where", "options"),
-    [
-        *((("pmap", n), {}) for n in (1, 8)),
-        *((where, {"accumulate": 4}) for where in (("pmap", 8), ("jit", 8), ("jit", 1))),
-        # Empty rows change nothing.
-        *(((strategy, 8), {"num_rows": 24}) for strategy in ("pmap", "jit")),
-        # What a mesh does not divide is replicated: a vocabulary of 13, 2 heads on 8 devices.
-        (("jit", 8, (2, 2, 2)), {"accumulate": 2}),
-        (("jit", 8, (1, 1, 8)), {}),
-    ],
-    ids=str,
-)
-def test_trains_as_one_device(one_device, where, options):
-    assert_same_run(run(layout_of(*where), **options), one_device)
-
-
-# Meshes
 
 # (data, fsdp, tensor): each axis alone, and all three.
 MESHES = [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2)]
-# Sizes that eight devices divide.
-DIVISIBLE = {"source_vocab_size": 16, "target_vocab_size": 16, "num_heads": 8}
-DIVISIBLE |= {"attention_bias": True}
-# A global program draws the same on any mesh.
-DROPOUT = {"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "activation_dropout_rate": 0.1}
-
-
-@pytest.fixture(scope="module")
-def one_device_dropout():
-    return run(layout_of("jit", 1), **DIVISIBLE, **DROPOUT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_every_mesh_trains_as_one_device(one_device_dropout, mesh):
-    actual = run(layout_of("jit", 8, mesh), **DIVISIBLE, **DROPOUT)
-    assert_same_run(actual, one_device_dropout)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "part", [{"positions": "shaw(max_distance=3)"}, {"feed_forward": "experts(count=4)"}], ids=str
+    ("name", "where", "options"),
+    [
+        *(("plain", ("pmap", n), {}) for n in (1, 8)),
+        *(("plain", where, {"accumulate": 4}) for where in (("pmap", 8), ("jit", 8), ("jit", 1))),
+        # Empty rows change nothing.
+        *(("plain", (strategy, 8), {"num_rows": 24}) for strategy in ("pmap", "jit")),
+        ("plain", ("jit", 8, (2, 2, 2)), {"accumulate": 2}),
+        ("plain", ("jit", 8, (1, 1, 8)), {}),
+        *(("dropout", ("jit", 8, mesh), {}) for mesh in MESHES),
+        *((name, ("jit", 8, (2, 2, 2)), {}) for name in ("shaw", "experts")),
+    ],
+    ids=str,
 )
-def test_a_part_with_rules_of_its_own_trains_as_on_one_device(part):
-    """Shaw's tables are gathered from, and summed into, on each device; experts are sharded."""
-    changes = {**DIVISIBLE, **part}
-    found = run(layout_of("jit", 8, (2, 2, 2)), **changes)
-    assert_same_run(found, run(layout_of("jit", 1), **changes))
+def test_trains_as_one_device(name, where, options):
+    found = run(layout_of(*where), **options, **MODELS[name])
+    assert_same_run(found, one_device(name))
 
 
 def test_experts_are_on_the_devices_of_the_axis_tensor():
-    changes = {**DIVISIBLE, "feed_forward": "experts(count=4)"}
-    params = first_state(layout_of("jit", 8, (2, 2, 2)), **changes).params
+    params = first_state(layout_of("jit", 8, (2, 2, 2)), **MODELS["experts"]).params
     kernels = params["encoder"]["layers_0"]["feed_forward"]["experts"]
     for name, shape in (("inner", (2, 8, 24)), ("outer", (2, 12, 16))):
         assert kernels[name]["kernel"].addressable_shards[0].data.shape == shape
@@ -160,7 +146,7 @@ def megabytes(tree):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mesh", [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2)], ids=str)
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
 def test_memory_falls_as_the_state_is_sharded(abstract, mesh):
     """By the compiled program's memory analysis; norms and outputs' biases stay replicated."""
     update, state, rows = abstract(mesh)
@@ -204,7 +190,7 @@ SAVED = [
     ("pmap", 8, (8, 1, 1)),
     ("pmap", 2, (2, 1, 1)),
     ("jit", 1, (1, 1, 1)),
-    *[("jit", 8, mesh) for mesh in ((8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2))],
+    *[("jit", 8, mesh) for mesh in MESHES],
 ]
 
 

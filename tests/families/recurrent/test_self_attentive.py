@@ -4,16 +4,6 @@ import numpy as np
 import pytest
 from conformance import tiny_models
 
-from transformer.families.recurrent.self_attentive import redundancy
-
-
-def test_the_penalty_by_hand():
-    """A = (1 0 0; 0 1/2 1/2) has A A^T = (1 0; 0 1/2); two hops on one position, ones."""
-    apart, same = [[1, 0, 0], [0, 0.5, 0.5]], [[0, 1, 0], [0, 1, 0]]
-    one_each = [[0, 0, 1], [1, 0, 0]]
-    values = redundancy(np.array([apart, same, one_each], np.float32))
-    np.testing.assert_allclose(values, [0.25, 2, 0])
-
 
 def test_hops_are_the_papers_equations():
     case = tiny_models.case("self_attentive")
