@@ -14,7 +14,6 @@ from transformer.training import start, update
 from transformer.training.start import restore_or_init
 
 ADAM = tiny.adam()
-DROPOUT = {"dropout_rate": 0.5}
 
 
 @functools.cache
