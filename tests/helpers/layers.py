@@ -1,11 +1,10 @@
-"""First values of a layer, and others in their place; the FLOPs and the arrays of a program."""
+"""Values of a layer's params; the FLOPs and the arrays of a program."""
 
 import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from configs import _keys, _layers
 from transformer.models.layer_options import LayerOptions
@@ -22,12 +21,6 @@ def paper(**changes):
     values = {**_keys.make(_layers.KEYS).model, **changes}
     del values["dtype"]  # a field of each module
     return LayerOptions(**values)
-
-
-def assert_glorot_uniform(kernel, fan_in, fan_out):
-    bound = math.sqrt(6 / (fan_in + fan_out))
-    assert 0.99 * bound < np.abs(kernel).max() <= bound
-    assert kernel.std() == pytest.approx(math.sqrt(2 / (fan_in + fan_out)), rel=0.05)
 
 
 def products(jaxpr):

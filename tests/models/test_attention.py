@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.layers import assert_glorot_uniform, paper, randomised
+from helpers.layers import paper, randomised
 
 from transformer.families.parts import biases
 from transformer.models import attention, masks
@@ -157,23 +157,6 @@ def test_scores_are_float32_under_bfloat16(arrays):
     scores = jnp.einsum("BTHK,BSHK->BHTS", q, k.astype(jnp.float32))
     exact = jax.nn.softmax(jnp.where(mask[:, None], scores, -1e30), axis=-1)
     np.testing.assert_allclose(weights, exact, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "fan_in", "fan_out"),
-    [
-        ("query", (D, H, K), D, H * K),
-        ("key", (D, H, K), D, H * K),
-        ("value", (D, H, C), D, H * C),
-        ("output", (H, C, D), H * C, D),
-    ],
-)
-def test_projections_begin_glorot_uniform(arrays, name, shape, fan_in, fan_out):
-    variables = init_attention(attention_layer(), jax.random.key(1), *arrays)
-    kernel = np.asarray(variables["params"][name]["kernel"])
-    assert kernel.shape == shape
-    assert_glorot_uniform(kernel, fan_in, fan_out)
-    assert (variables["params"][name]["bias"] == 0).all()
 
 
 def test_attention_dropout_drops_weights_and_sows_them_whole(arrays):

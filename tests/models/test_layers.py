@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers.cases import registered
-from helpers.layers import assert_glorot_uniform, paper, randomised
+from helpers.layers import paper, randomised
 
 from transformer.models import boxes, dense
 
@@ -91,13 +91,6 @@ def test_residual_puts_the_norm_where_it_says(residual, kind):
         "none": normalise(sub_layer(x)),
     }[residual]
     np.testing.assert_allclose(module.apply(variables, x32, method=run), expected, atol=2e-5)
-
-
-def test_feed_forward_begins_glorot_uniform():
-    module = layer("feed_forward")
-    params = module.init(jax.random.key(2), jnp.zeros((1, 1, D)), None, train=False)["params"]
-    assert_glorot_uniform(np.asarray(params["inner"]["kernel"]), D, F)
-    assert_glorot_uniform(np.asarray(params["outer"]["kernel"]), F, D)
 
 
 def test_dropout_drops_the_sub_layers_output_and_keeps_its_mean():

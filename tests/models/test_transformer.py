@@ -2,12 +2,14 @@
 
 import dataclasses
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from conformance import decoding, tiny_models
+from flax.traverse_util import flatten_dict
 from helpers import tiny
 from helpers.tiny import logits
 
@@ -151,10 +153,10 @@ def test_parameters_and_flops_of_the_paper(arguments, expected, gigaflops):
     assert model.flops(16, 64) / 1e9 == pytest.approx(gigaflops, abs=0.1)
 
 
-def test_embeddings_begin_normal():
-    """Every matrix N(0, 1/d_model): the embedded input has variance 1."""
+def test_embeddings_begin_normal_and_matrices_glorot_uniform():
+    """Embeddings N(0, 1/d_model), so that the embedded input has variance 1."""
     sizes = {"source_vocab_size": 300, "target_vocab_size": 301, "max_positions": 302}
-    apart = {"positions": "learned", "tied_embeddings": "none"}
+    apart = {"positions": "learned", "tied_embeddings": "none", "attention_bias": True}
     model = tiny.model(d_model=64, num_layers=1, **sizes, **apart)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     init = tiny.jit(lambda rng: model.init(rng, **inputs, train=False)["params"])
@@ -164,9 +166,14 @@ def test_embeddings_begin_normal():
     for matrix in matrices.values():
         assert float(matrix.std()) == pytest.approx(64**-0.5, rel=0.03)
         assert abs(float(matrix.mean())) < 0.004
-    norm = params["encoder"]["layers_0"]["feed_forward_residual"]["layer_norm"]
-    assert (norm["scale"] == 1).all()
-    assert (norm["bias"] == 0).all()
+    for path, values in flatten_dict(params["encoder"]).items():
+        if path[-1] == "kernel":
+            # [D, H, K], [H, C, D], [D, F] and [F, D]: all but D are one axis.
+            bound = math.sqrt(6 / (64 + values.size // 64))
+            assert 0.99 * bound < np.abs(values).max() <= bound, path
+            assert values.std() == pytest.approx(bound / math.sqrt(3), rel=0.05), path
+        elif path[-1] in ("scale", "bias"):
+            assert (values == (path[-1] == "scale")).all(), path
 
 
 # Dropout
