@@ -14,60 +14,40 @@ from transformer.families.parts import biases
 from transformer.models import attention, masks
 
 D, H, K, C = 64, 4, 8, 16
-
-
-def keep(weights):
-    """No dropout."""
-    return weights
-
-
 SIZES = {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
 
 
-def attention_layer(dtype=jnp.float32, **changes):
-    options = paper(**{"positions": "none", "attention_bias": True, **SIZES, **changes})
-    return Positioned(options=options, causal=False, dtype=dtype)
-
-
-class Positioned(attention.MultiHeadAttention):
-    """Attends from one text to another by the positions of both, as self-attention does in one."""
-
-    make_positions = attention.SelfAttention.make_positions
-
-
-def view_of(mask):
-    """Positions count from 0 in queries and keys."""
-    (B, T, S), count = mask.shape, lambda *shape: jnp.broadcast_to(jnp.arange(shape[1]), shape)
-    return masks.View(mask, count(B, T), count(B, S))
-
-
-def attend_to(module, queries, memory, mask, view=None, *, train=False):
-    """A whole attention layer: projects the memory, attends to it."""
-    view = view_of(mask) if view is None else view
-    keys_values = module.project(memory, view.key_positions_BS)
-    return module(queries, keys_values, view, train=train)
-
-
-def apply_attention(module, variables, *arrays, **options):
-    return module.apply(variables, *arrays, method=attend_to, **options)
-
-
-def init_attention(module, rng, *arrays):
-    init = tiny.jit(functools.partial(module.init, method=attend_to))
-    return {"params": init(rng, *arrays)["params"]}
-
-
 @pytest.fixture(scope="module")
-def arrays():
-    """Queries [2, 5, D], memory [2, 7, D], a mask with holes [2, 5, 7]."""
+def text():
+    """x [2, 7, D]; a view of a mask with holes, of positions that are not the places in x."""
     random = np.random.default_rng(1)
-    mask = random.random((2, 5, 7)) < 0.6
+    mask = random.random((2, 7, 7)) < 0.6
     mask[..., 3] = True
-    return (
-        random.standard_normal((2, 5, D)).astype(np.float32),
-        random.standard_normal((2, 7, D)).astype(np.float32),
-        mask,
-    )
+    queries, keys = jnp.asarray(random.integers(0, 20, (2, 2, 7)))
+    x = random.standard_normal((2, 7, D)).astype(np.float32)
+    return x, masks.View(jnp.asarray(mask), queries, keys)
+
+
+def layer(x, view, dtype=jnp.float32, **changes):
+    """A layer of self-attention, and random variables of it."""
+    options = paper(**{"positions": "none", "attention_bias": True, **SIZES, **changes})
+    module = attention.SelfAttention(options=options, causal=False, dtype=dtype)
+    init = tiny.jit(functools.partial(module.init, train=False))
+    return module, randomised({"params": init(jax.random.key(0), x, view)["params"]})
+
+
+def apply(module, variables, x, view, train=False, **options):
+    """Returns the output, and the weights that are sown."""
+    run = functools.partial(module.apply, train=train, mutable="intermediates", **options)
+    y, sown = tiny.jit(run)(variables, x, view)
+    return y, sown["intermediates"]["attention"][0]
+
+
+def projections(variables, x):
+    """Returns the params in float64, and queries, keys and values, [B, T, H, K]."""
+    p = jax.tree.map(lambda x: np.asarray(x, np.float64), variables["params"])
+    project = lambda name: np.einsum("btd,dhk->bthk", x, p[name]["kernel"]) + p[name]["bias"]
+    return p, *map(project, ("query", "key", "value"))
 
 
 def naive_attention(q, k, v, mask):
@@ -81,31 +61,27 @@ def naive_attention(q, k, v, mask):
     return context
 
 
-def test_attention_is_the_papers_formula(arrays):
-    queries, memory, mask = arrays
-    module = attention_layer()
-    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
-    got = tiny.jit(lambda: apply_attention(module, variables, *arrays))()
-
-    p = jax.tree.map(lambda x: np.asarray(x, np.float64), variables["params"])
-    expected = np.zeros((2, 5, D))
-    for b in range(2):
-        for h in range(H):
-            q, k, v = (
-                x @ p[name]["kernel"][:, h] + p[name]["bias"][h]
-                for name, x in (("query", queries[b]), ("key", memory[b]), ("value", memory[b]))
-            )
-            expected[b] += naive_attention(q, k, v, mask[b]) @ p["output"]["kernel"][h]
-    expected += p["output"]["bias"]
-    np.testing.assert_allclose(got, expected, atol=2e-5)
+def test_attention_is_the_papers_formula(text):
+    x, view = text
+    module, variables = layer(x, view)
+    p, *qkv = projections(variables, x)
+    expected = np.zeros(x.shape) + p["output"]["bias"]
+    for b, h in np.ndindex(2, H):
+        heads = (side[b, :, h] for side in qkv)
+        expected[b] += naive_attention(*heads, view.mask_BTS[b]) @ p["output"]["kernel"][h]
+    np.testing.assert_allclose(apply(module, variables, x, view)[0], expected, atol=2e-5)
 
 
-def test_a_query_with_nothing_to_attend_to_gets_zeros_and_no_gradient(arrays):
-    _, _, mask = arrays
-    mask = mask.copy()
+def keep(weights):
+    """No dropout."""
+    return weights
+
+
+def test_a_query_with_nothing_to_attend_to_gets_zeros_and_no_gradient(text):
+    mask = np.array(text[1].mask_BTS)
     mask[1, 2] = False
     random = np.random.default_rng(3)
-    scores = random.standard_normal((2, H, 5, 7)).astype(np.float32)
+    scores = random.standard_normal((2, H, 7, 7)).astype(np.float32)
     values = random.standard_normal((2, H, 7, C)).astype(np.float32)
 
     context, weights = attention.attend(scores, mask, values, keep)
@@ -141,84 +117,64 @@ def test_softmax_is_float32_whatever_the_values():
     np.testing.assert_allclose(weights, exact, rtol=1e-5)
 
 
-def test_scores_are_float32_under_bfloat16(arrays):
+def test_scores_are_float32_under_bfloat16(text):
     """Weights made of scores that were rounded to bfloat16 would differ by a percent."""
-    queries, memory, mask = arrays
-    module = attention_layer(dtype=jnp.bfloat16)
-    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
-    run = functools.partial(apply_attention, module, variables, *arrays, mutable="intermediates")
-    _, sown = tiny.jit(run)()
-    weights = sown["intermediates"]["attention"][0]
+    x, view = text
+    module, variables = layer(x, view, jnp.bfloat16)
+    _, weights = apply(module, variables, x, view)
     q, k = (
         module.apply(variables, x, method=lambda m, x, n=name: getattr(m, n)(x))
-        for name, x in (("query", queries), ("key", memory))
+        for name in ("query", "key")
     )
     q = (q * K**-0.5).astype(jnp.float32)
     scores = jnp.einsum("BTHK,BSHK->BHTS", q, k.astype(jnp.float32))
-    exact = jax.nn.softmax(jnp.where(mask[:, None], scores, -1e30), axis=-1)
+    exact = jax.nn.softmax(jnp.where(view.mask_BTS[:, None], scores, -1e30), axis=-1)
     np.testing.assert_allclose(weights, exact, atol=1e-5)
 
 
-def test_attention_dropout_drops_weights_and_sows_them_whole(arrays):
-    module = attention_layer(attention_dropout_rate=0.5)
-    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
-    run = functools.partial(apply_attention, module, variables, *arrays, mutable="intermediates")
-    plain, sown = run()
-    again, sown_again = run(train=True, rngs={"dropout": jax.random.key(0)})
+def test_attention_dropout_drops_weights_and_sows_them_whole(text):
+    module, variables = layer(*text, attention_dropout_rate=0.5)
+    plain, sown = apply(module, variables, *text)
+    rngs = {"dropout": jax.random.key(0)}
+    again, sown_again = apply(module, variables, *text, train=True, rngs=rngs)
     assert np.abs(plain - again).max() > 1e-2
-    np.testing.assert_array_equal(*(jax.tree.leaves(s)[0] for s in (sown, sown_again)))
-
-
-def scattered(mask, seed=5):
-    """A view whose positions are not the places in the arrays, and may be far apart."""
-    (B, T, S), random = mask.shape, np.random.default_rng(seed)
-    draw = lambda *shape: jnp.asarray(random.integers(0, 20, shape))
-    return masks.View(mask, draw(B, T), draw(B, S))
+    np.testing.assert_array_equal(sown, sown_again)
 
 
 @pytest.mark.parametrize("score", ["scaled_dot", "dot", "general"])
-def test_shaw_is_equations_3_and_4(arrays, score):
+def test_shaw_is_equations_3_and_4(text, score):
     """Key and value of a position are those of its state plus those of its clipped distance."""
-    queries, memory, mask = arrays
-    view, far = scattered(mask), 3
-    module = attention_layer(positions=f"shaw(max_distance={far})", score=score)
-    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
-    p = jax.tree.map(lambda x: np.asarray(x, np.float64), variables["params"])
-    project = lambda name, x: np.einsum("bsd,dhk->bshk", x, p[name]["kernel"]) + p[name]["bias"]
-    q, k, v = project("query", queries), project("key", memory), project("value", memory)
+    (x, view), far = text, 3
+    module, variables = layer(x, view, positions=f"shaw(max_distance={far})", score=score)
+    p, q, k, v = projections(variables, x)
     if score == "general":
         q = np.einsum("bthk,hkj->bthj", q, p["score_function"]["w"])
     scale = 1 / math.sqrt(K) if score == "scaled_dot" else 1
-    context = np.zeros((2, 5, H, C))
-    for b, t, h in np.ndindex(2, 5, H):
+    context = np.zeros((2, 7, H, C))
+    for b, t, h in np.ndindex(2, 7, H):
         apart = [int(s - view.query_positions_BT[b, t]) for s in view.key_positions_BS[b]]
         rows = [max(-far, min(far, distance)) + far for distance in apart]
-        seen = np.flatnonzero(mask[b, t])
-        if len(seen):
-            keys = [k[b, s, h] + p["distance_keys"][h, :, rows[s]] for s in seen]
-            values = [v[b, s, h] + p["distance_values"][h, rows[s]] for s in seen]
-            weights = np.exp([scale * q[b, t, h] @ key for key in keys])
-            context[b, t, h] = weights / weights.sum() @ values
+        seen = np.flatnonzero(view.mask_BTS[b, t])
+        keys = [k[b, s, h] + p["distance_keys"][h, :, rows[s]] for s in seen]
+        values = [v[b, s, h] + p["distance_values"][h, rows[s]] for s in seen]
+        weights = np.exp([scale * q[b, t, h] @ key for key in keys])
+        context[b, t, h] = weights / weights.sum() @ values
     expected = np.einsum("bthc,hcd->btd", context, p["output"]["kernel"]) + p["output"]["bias"]
-    got = apply_attention(module, variables, *arrays, view)
-    np.testing.assert_allclose(got, expected, atol=3e-5)
+    np.testing.assert_allclose(apply(module, variables, x, view)[0], expected, atol=3e-5)
 
 
 @pytest.mark.parametrize("kind", ["alibi", "t5"])
-def test_biases_are_added_to_the_scores(arrays, kind):
+def test_biases_are_added_to_the_scores(text, kind):
     """The weights are those of plain attention times exp(bias), normalised again."""
-    view = scattered(arrays[2])
-    module = attention_layer(positions={"alibi": kind, "t5": "t5(max_distance=40)"}[kind])
-    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
-    sow = lambda module: apply_attention(module, variables, *arrays, view, mutable="intermediates")[
-        1
-    ]["intermediates"]["attention"][0]
+    x, view = text
+    positions = {"alibi": kind, "t5": "t5(max_distance=40)"}[kind]
+    module, variables = layer(x, view, positions=positions)
     at = view.query_positions_BT, view.key_positions_BS
     if kind == "alibi":
         bias = biases.alibi(*at, H)
     else:
         table = variables["params"]["distance_bias"]
         bias = np.moveaxis(table[:, biases.t5_buckets(*at, 40, False)], 0, 1)
-    expected = sow(attention_layer()) * np.exp(bias)
-    expected /= np.maximum(expected.sum(axis=-1, keepdims=True), 1e-30)
-    np.testing.assert_allclose(sow(module), expected, atol=1e-6)
+    expected = apply(layer(x, view)[0], variables, x, view)[1] * np.exp(bias)
+    expected /= expected.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(apply(module, variables, x, view)[1], expected, atol=1e-6)
