@@ -19,28 +19,22 @@ POOLING = pytest.mark.parametrize("pooling", ["token", "mean"])
 MEAN, STD = (np.array(tiny_models.VISION[name]) for name in ("mean", "std"))
 
 
+IMAGES = tiny_models.IMAGES  # of 12 x 12, in patches of 4 x 4
+
+
 def vision(**changes):
-    return fields.make(VisionTransformer, **{**tiny_models.VISION, **changes})
+    return tiny_models.case("vision_transformer", **changes)
 
 
-def images(count=3, size=12, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, (count, size, size, 3)).astype(np.uint8)
-
-
-def parameters(model, size=12):
-    return tiny.parameters(model, {"images": images(1, size)})
-
-
-def logits(model, params, images):
-    return tiny.logits(model, params, {"images": images})
+def logits(case, images, **params):
+    return case._replace(params={**case.params, **params}).logits({"images": images})
 
 
 def test_the_encoders_input_is_normalised_pixels_times_a_matrix_plus_positions():
-    model = vision()
-    params = parameters(model)
+    model, params = vision().model, vision().params
     embed = functools.partial(model.apply, {"params": params}, method="embed", train=False)
-    embedded = np.asarray(embed(images()))
-    pixels = (images() / 255 - MEAN) / STD
+    embedded = np.asarray(embed(IMAGES))
+    pixels = (IMAGES / 255 - MEAN) / STD
     pixels = pixels.reshape(3, 3, 4, 3, 4, 3).swapaxes(2, 3).reshape(3, 9, 48)
     linear = params["patches"]["linear"]
     expected = pixels @ linear["kernel"].reshape(48, 16) + linear["bias"]
@@ -51,35 +45,31 @@ def test_the_encoders_input_is_normalised_pixels_times_a_matrix_plus_positions()
 
 @POOLING
 def test_only_positions_tell_where_a_patch_is(pooling):
-    model = vision(pooling=pooling)
-    params = parameters(model)
-    patches = images().reshape(3, 3, 4, 3, 4, 3).swapaxes(2, 3).reshape(3, 9, 4, 4, 3)
+    case = vision(pooling=pooling)
+    patches = IMAGES.reshape(3, 3, 4, 3, 4, 3).swapaxes(2, 3).reshape(3, 9, 4, 4, 3)
     order = np.random.default_rng(1).permutation(9)
     moved = patches[:, order].reshape(3, 3, 3, 4, 4, 3).swapaxes(2, 3).reshape(3, 12, 12, 3)
-    change = logits(model, params, images()) - logits(model, params, moved)
-    assert np.abs(change).max() > 0.01
-    params = {**params, "position_grid": params["position_grid"] * 0}
-    change = logits(model, params, images()) - logits(model, params, moved)
-    assert np.abs(change).max() < 1e-4
+    assert np.abs(logits(case, IMAGES) - logits(case, moved)).max() > 0.01
+    none = {"position_grid": 0 * case.params["position_grid"]}
+    assert np.abs(logits(case, IMAGES, **none) - logits(case, moved, **none)).max() < 1e-4
 
 
 @POOLING
 def test_a_larger_image_has_the_positions_interpolated(pooling):
     """As fine-tuning at another resolution, or evaluating at it: the same params serve both."""
-    model, larger = vision(pooling=pooling), vision(pooling=pooling, position_grid=6, image_size=24)
-    params = parameters(model)
-    assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, parameters(model, size=24))
-    positions = np.asarray(interpolate(params["position_grid"], (6, 6)))
-    expected = logits(larger, {**params, "position_grid": positions}, images(size=24))
-    np.testing.assert_allclose(logits(model, params, images(size=24)), expected, atol=1e-5)
+    case, larger = vision(pooling=pooling), vision(pooling=pooling, position_grid=6, image_size=24)
+    images = np.random.default_rng(0).integers(0, 256, (3, 24, 24, 3)).astype(np.uint8)
+    shapes = tiny.shapes(case.model, {"images": images})
+    assert jax.tree.map(np.shape, case.params) == jax.tree.map(np.shape, shapes)
+    positions = np.asarray(interpolate(case.params["position_grid"], (6, 6)))
+    expected = logits(larger, images, **{**case.params, "position_grid": positions})
+    np.testing.assert_allclose(logits(case, images), expected, atol=1e-5)
 
 
 def test_before_training_all_classes_are_equally_likely():
-    model = vision()
-    params = tiny.jit(lambda rng: model.init(rng, images(), train=False)["params"])(
-        jax.random.key(0)
-    )
-    assert not logits(model, params, images()).any()
+    case = vision()
+    init = tiny.jit(functools.partial(case.model.init, train=False))
+    assert not logits(case, IMAGES, **init(jax.random.key(0), IMAGES)["params"]).any()
 
 
 def test_parameters_of_the_papers_models():
@@ -121,4 +111,4 @@ def test_variants_have_as_many_parameters_within_3_percent(config):
 )
 def test_invalid_fields_are_named(changes, message):
     with pytest.raises(UserError, match=message):
-        parameters(vision(**changes))
+        vision(**changes)

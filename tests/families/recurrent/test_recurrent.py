@@ -5,28 +5,21 @@ import functools
 import jax
 import numpy as np
 import pytest
-from conformance.tiny_models import recurrent, recurrent_attention
+from conformance import tiny_models
+from conformance.tiny_models import recurrent_attention
 from helpers import tiny
 from helpers.cases import slow_but
 
 from configs.multi30k_rnn import VARIANTS
 from transformer.errors import UserError
 from transformer.families.recurrent.cells import Cell
-from transformer.families.recurrent.recurrent import Recurrent
 
 CELLS = [
     *(("gru", kind) for kind in VARIANTS),
     *(("lstm", "none"), ("lstm", "dot"), ("rnn", "dot")),
 ]
 KINDS = slow_but(CELLS, *(("gru", "additive"), ("lstm", "dot"), ("gru", "intra")))
-FIELDS = recurrent("gru", "additive")
-
-
-def build(**changes):
-    """A model, random params, and a batch of one pair a row."""
-    model = Recurrent(**{**FIELDS, **changes})
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    return model, tiny.parameters(model, inputs), inputs
+ROWS = [[0], [1], [2]]
 
 
 def encoded(cell, params, x_SD, num_layers=2):
@@ -109,32 +102,33 @@ def expected_logits(cell, variant, params, source, target):
 
 @pytest.mark.parametrize(("cell", "variant"), KINDS)
 def test_it_is_a_loop_over_positions(cell, variant):
-    model, params, inputs = build(cell=cell, **recurrent_attention(variant))
-    logits_BTV = tiny.logits(model, params, inputs)
-    for row, (source, target) in enumerate(tiny.pairs()):
+    case = tiny_models.case("recurrent", cell=cell, **recurrent_attention(variant))
+    inputs, _ = case.kind.batch(ROWS, 8)
+    logits_BTV = case.logits(inputs)
+    for row, (source, target) in enumerate(tiny_models.ITEMS):
         ids = inputs["target"][row, : len(target)]
         cell_type = functools.partial(Cell, kind=cell, forget_bias=0.5)
-        expected = expected_logits(cell_type, variant, params, source, ids)
+        expected = expected_logits(cell_type, variant, case.params, source, ids)
         np.testing.assert_allclose(logits_BTV[row, : len(target)], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_an_encoder_of_one_direction_knows_no_later_piece(bidirectional):
-    model, params, inputs = build(bidirectional=bidirectional)
-    source = [inputs[f"source{x}"] for x in ("", "_positions", "_segments")]
+    case = tiny_models.case("recurrent", bidirectional=bidirectional)
+    inputs, _ = case.kind.batch(ROWS, 8)
+    source = [inputs[name] for name in case.kind.source]
     other = [np.where(np.arange(source[0].shape[1]) == 2, 5, source[0]), *source[1:]]
-    encode = functools.partial(model.apply, {"params": params}, train=False, method="encode")
-    change_S = np.abs(encode(*other) - encode(*source))[0].max(axis=-1)
+    encode = functools.partial(case.model.apply, {"params": case.params}, method="encode")
+    change_BSD = encode(*other, train=False) - encode(*source, train=False)
+    change_S = np.abs(change_BSD)[0].max(axis=-1)
     assert bool(change_S[:2].any()) == bidirectional
     assert change_S[2:4].all()
 
 
 def test_tied_embeddings_are_one_matrix():
-    sizes = [
-        sum(x.size for x in jax.tree.leaves(tiny.shapes(model, inputs)))
-        for model, _, inputs in (build(tied_embeddings=tied) for tied in ("all", "none"))
-    ]
-    assert sizes[1] - sizes[0] == 2 * tiny.VOCABULARY * FIELDS["d_model"]
+    cases = [tiny_models.case("recurrent", tied_embeddings=tied) for tied in ("all", "none")]
+    sizes = [sum(x.size for x in jax.tree.leaves(case.params)) for case in cases]
+    assert sizes[1] - sizes[0] == 2 * tiny.VOCABULARY * cases[0].model.d_model
 
 
 @pytest.mark.parametrize(
@@ -148,6 +142,5 @@ def test_tied_embeddings_are_one_matrix():
     ],
 )
 def test_a_value_that_cannot_work_is_one_line(changes, line):
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
     with pytest.raises(UserError, match=rf"^config\.model\.{line}"):
-        tiny.shapes(Recurrent(**{**FIELDS, **changes}), inputs)
+        tiny_models.case("recurrent", **changes)
