@@ -34,16 +34,14 @@ from transformer.data.tokenizer import END
 from transformer.decoding import beam_search, methods
 
 
-@functools.partial(tiny.jit, static_argnames=("length", "width", "options"))
-def _search_tables(tables, bounds, alpha, *, length, width, options):
-    state, options = initial_state(tables, width, length), {"alpha": alpha, **dict(options)}
+@functools.partial(
+    tiny.jit, static_argnames=("length", "width", "penalty", "stopping", "num_hypotheses")
+)
+def search_tables(tables, bounds, alpha, *, length, width, **options):
+    state = initial_state(tables, width, length)
+    options |= {"alpha": alpha}
     final = table_model.search(beam_search, table_step, tables, state, bounds, **options)
     return final.tokens_BWT, final.scores_BW
-
-
-def search_tables(tables, bounds, alpha, *, length, width, **options):
-    options = tuple(sorted(({"penalty": "gnmt"} | options).items()))
-    return _search_tables(tables, bounds, alpha, length=length, width=width, options=options)
 
 
 def plain_search(log_probs, limit, width, alpha, penalty, stopping, num_hypotheses, least, prefix):
