@@ -12,6 +12,8 @@ from transformer.errors import UserError
 from transformer.models import boxes
 from transformer.tasks import attention_weights
 
+INPUTS = tiny.unpacked(tiny.pairs())["inputs"]
+
 
 class Window(nn.Module):
     """A mixer by its fields alone."""
@@ -75,9 +77,8 @@ def test_parts_are_written_out_in_one_form():
 
 
 def test_an_encoder_refuses_a_mixer_that_reads_one_way():
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
     with pytest.raises(UserError, match=r"window reads earlier positions only.*decoder_mixer"):
-        tiny.shapes(tiny.model(mixer="attention,window(size=3, share=0.5)"), inputs)
+        tiny.shapes(tiny.model(mixer="attention,window(size=3, share=0.5)"), INPUTS)
 
 
 def test_a_model_takes_packed_rows_if_all_its_mixers_do():
@@ -90,8 +91,7 @@ def test_a_model_takes_packed_rows_if_all_its_mixers_do():
 @pytest.mark.parametrize("mixer", registered("mixer", "average"))
 def test_the_decoder_may_have_a_mixer_of_its_own(mixer):
     model = tiny.model(decoder_mixer=f"{mixer},attention", num_layers=1, num_decoder_layers=2)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    shapes = tiny.shapes(model, inputs)
+    shapes = tiny.shapes(model, INPUTS)
     names = lambda half, i: set(shapes[half][f"layers_{i}"]["self_attention"])
     assert names("decoder", 0) == {"inner"}
     assert names("encoder", 0) == names("decoder", 1) == {"query", "key", "value", "output"}
@@ -102,12 +102,11 @@ def test_the_decoder_may_have_a_mixer_of_its_own(mixer):
 def test_layers_without_attention_have_weights_of_zero(mixer):
     """So that the number of a picture's layer is that of the model's."""
     model = tiny.model(mixer=f"{mixer},attention")
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    params = tiny.parameters(model, inputs)
-    weights = attention_weights.batch_weights(params, inputs, model=model)
+    params = tiny.parameters(model, INPUTS)
+    weights = attention_weights.batch_weights(params, INPUTS, model=model)
     assert {name: len(x) for name, x in weights.items()} == {"encoder": 2, "decoder": 2, "cross": 2}
     assert not np.any(weights["decoder"][0])
     assert np.any(weights["decoder"][1])
     model = tiny.model(mixer=mixer)
-    params = tiny.parameters(model, inputs)
-    assert set(attention_weights.batch_weights(params, inputs, model=model)) == {"cross"}
+    params = tiny.parameters(model, INPUTS)
+    assert set(attention_weights.batch_weights(params, INPUTS, model=model)) == {"cross"}

@@ -17,6 +17,8 @@ from transformer.models import cache as models_cache
 from transformer.models import fields, layer_options
 from transformer.models.transformer import Transformer
 
+INPUTS = tiny.unpacked(tiny.pairs())["inputs"]
+
 
 def test_memory_belongs_to_sentences_and_cache_to_beams():
     """Two sentences, three beams, two heads, room for nine tokens."""
@@ -36,13 +38,12 @@ def test_memory_belongs_to_sentences_and_cache_to_beams():
 def test_relative_positions_of_each_side_may_be_moved(kind):
     """Only self-attention knows them: cross-attention sees no distance between the two sides."""
     model = tiny.model(positions=tiny_models.PARTS[f"positions/{kind}"])
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    parameters = tiny.parameters(model, inputs)
-    expected = logits(model, parameters, inputs)
+    parameters = tiny.parameters(model, INPUTS)
+    expected = logits(model, parameters, INPUTS)
     for side, by in (("source", 5), ("target", 3)):
-        moved = inputs | {f"{side}_positions": inputs[f"{side}_positions"] + by}
+        moved = INPUTS | {f"{side}_positions": INPUTS[f"{side}_positions"] + by}
         np.testing.assert_allclose(logits(model, parameters, moved), expected, atol=1e-5)
-        other = inputs | {f"{side}_positions": 2 * inputs[f"{side}_positions"]}
+        other = INPUTS | {f"{side}_positions": 2 * INPUTS[f"{side}_positions"]}
         assert np.abs(logits(model, parameters, other) - expected).max() > 1e-2
 
 
@@ -58,11 +59,10 @@ def test_without_positions_the_order_of_the_source_does_not_matter(kind):
 
 
 def test_key_and_value_size_default_to_a_heads_share():
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    shares = tiny.shapes(tiny.model(key_size=0, value_size=0), inputs)
+    shares = tiny.shapes(tiny.model(key_size=0, value_size=0), INPUTS)
     attention = shares["encoder"]["layers_0"]["self_attention"]
     assert attention["query"]["kernel"].shape == attention["value"]["kernel"].shape == (16, 2, 8)
-    apart = tiny.shapes(tiny.model(), inputs)["decoder"]["layers_1"]["cross_attention"]
+    apart = tiny.shapes(tiny.model(), INPUTS)["decoder"]["layers_1"]["cross_attention"]
     assert apart["query"]["kernel"].shape == apart["key"]["kernel"].shape == (16, 2, 6)
     assert apart["value"]["kernel"].shape == (16, 2, 5)
     assert apart["output"]["kernel"].shape == (2, 5, 16)
@@ -124,9 +124,8 @@ def test_every_option_builds_runs_and_matters(changes):
     ],
 )
 def test_wrong_sizes_name_the_key(changes, key):
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
     with pytest.raises(ValueError, match=rf"config\.model\.{key}"):
-        tiny.shapes(tiny.model(**changes), inputs)
+        tiny.shapes(tiny.model(**changes), INPUTS)
 
 
 BASE = tiny.ARGUMENTS | {
@@ -158,8 +157,7 @@ def test_embeddings_begin_normal_and_matrices_glorot_uniform():
     sizes = {"source_vocab_size": 300, "target_vocab_size": 301, "max_positions": 302}
     apart = {"positions": "learned", "tied_embeddings": "none", "attention_bias": True}
     model = tiny.model(d_model=64, num_layers=1, **sizes, **apart)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    init = tiny.jit(lambda rng: model.init(rng, **inputs, train=False)["params"])
+    init = tiny.jit(lambda rng: model.init(rng, **INPUTS, train=False)["params"])
     params = init(jax.random.key(0))
     matrices = {name: p["embedding"] for name, p in params.items() if "embedding" in p}
     assert sorted(map(len, matrices.values())) == [300, 301, 301, 302, 302]
@@ -182,15 +180,14 @@ def test_embeddings_begin_normal_and_matrices_glorot_uniform():
 def test_dropout_of_the_embedded_input():
     """Section 5.4: on the sums of embeddings and positions, in both stacks."""
     model = tiny.model(dropout_rate=0.5)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    parameters = tiny.parameters(model, inputs)
+    parameters = tiny.parameters(model, INPUTS)
 
     @functools.partial(tiny.jit, static_argnames="train")
     def embedded(*, train):
         """What the model's own dropout, not one of its layers', gives in encoder and decoder."""
         _, captured = model.apply(
             {"params": parameters},
-            **inputs,
+            **INPUTS,
             train=train,
             rngs={"dropout": jax.random.key(0)},
             capture_intermediates=lambda module, _: module.path == ("dropout",),
@@ -211,14 +208,13 @@ def test_dropout_of_the_embedded_input():
 def test_remat_computes_every_layer_again_and_changes_no_gradient():
     """With the same units dropped."""
     changes = {"num_layers": 3, "dropout_rate": 0.2, "activation_dropout_rate": 0.2}
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    parameters = tiny.parameters(tiny.model(**changes), inputs)
+    parameters = tiny.parameters(tiny.model(**changes), INPUTS)
 
     def total(parameters, remat, train=True):
         rngs = {"dropout": jax.random.key(0)}
         model = tiny.model(**changes, remat=remat)
         return jnp.square(
-            model.apply({"params": parameters}, **inputs, train=train, rngs=rngs)
+            model.apply({"params": parameters}, **INPUTS, train=train, rngs=rngs)
         ).sum()
 
     gradients = [tiny.jit(jax.grad(total), static_argnums=1)(parameters, r) for r in (False, True)]
