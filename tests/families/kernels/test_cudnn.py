@@ -92,7 +92,7 @@ def test_a_model_trains_by_the_kernel_as_by_the_einsum(use_kernels, monkeypatch,
     by_xla = mock.Mock(side_effect=functools.partial(cudnn.fused, implementation="xla"))
     monkeypatch.setattr(cudnn, "by_cudnn", by_xla)
     batch = tiny.batch([tiny.pairs()[:2], tiny.pairs()[2:]], 8, 12)
-    model = tiny.model(**{"key_size": 8, "value_size": 8, **changes})
+    model = tiny.model(num_layers=1, **{"key_size": 8, "value_size": 8, **changes})
     params = tiny.parameters(model, batch["inputs"])
     options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", "blocks": 1}
     loss = functools.partial(losses.token_loss, model=model, rng=jax.random.key(0), **options)
