@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conformance import tiny_models
 from families.language_model import language
-from families.texts import reviews, texts
+from families.texts import reviews
 from helpers import corpora, tiny
 from tools.pages import workdirs
 from tools.report import insides
@@ -63,15 +63,20 @@ def classified(tmp_path_factory):
     return workdirs.load(folder / "run"), items
 
 
-@pytest.mark.parametrize("name", ["mean", "first", "self_attentive", "intra_attention"])
-def test_a_classifier_s_words(classified, name):
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        *(("text_classifier", pooling) for pooling in ("mean", "first")),
+        *((name, name) for name in ("self_attentive", "intra_attention")),
+    ],
+)
+def test_a_classifier_s_words(classified, model, name):
     run, items = classified
     sizes = classification.sizes(run.config, run.workdir)
-    make = {"self_attentive": texts.self_attentive, "intra_attention": texts.intra_attention}
-    pooling = {} if name in make else {"pooling": name}
-    model = make.get(name, texts.classifier)(**sizes, **pooling)
-    params = tiny.parameters(model, texts.inputs())
-    maps = {x["title"]: x["maps"] for x in examples_of(insides.inside(run, model, params, items))}
+    pooling = {"pooling": name} if model == "text_classifier" else {}
+    case = tiny_models.case(model, **sizes, **pooling)
+    loaded = insides.inside(run, case.model, case.params, items)
+    maps = {x["title"]: x["maps"] for x in examples_of(loaded)}
     assert set(maps) == {"goodly film (good, predicted good)", "the badly (bad, predicted odd)"}
     [m] = maps["the badly (bad, predicted odd)"]
     text = ["<s>", *"the␣badly"]
@@ -123,9 +128,8 @@ def test_a_masked_language_model_s_texts(tmp_path):
     run = workdirs.load(workdirs.write(tmp_path / "run", task="masked_language"))
     run.config.vocabulary.kind = "characters"
     insides.write_vocabulary(run, "text.characters", b" abcdehnst")
-    model = texts.masked_model(vocab_size=14)
-    params = tiny.parameters(model, {**texts.inputs(), "masked": np.zeros((3, 1), np.int32)})
-    loaded = insides.inside(run, model, params, [{"input": "the cat"}])
+    case = tiny_models.case("masked_language_model", vocab_size=14)
+    loaded = insides.inside(run, case.model, case.params, [{"input": "the cat"}])
     [[m]] = [example["maps"] for example in examples_of(loaded)]
     assert m["queries"] == m["keys"] == ["<s>", *"the␣cat"]
     for head in m["weights"][-1]:
