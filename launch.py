@@ -3,33 +3,31 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
   python launch.py --config=configs/parallel_text.py  trains, or resumes, and scores the test set
   python launch.py --mode=translate --workdir=runs/parallel_text < source.txt > target.txt
 
-The modes (registry.py); DIR is runs/CONFIG by default, and may be gs://BUCKET/FOLDER
-(docs/running.md):
+Modes (registry.py). DIR is runs/CONFIG by default; it may be gs://BUCKET/FOLDER (docs/running.md).
 
 MODES
 
-Any key of a config can be set: --config.model.d_model=256 --config.train.num_steps=1000. To see the
-keys and their values: python launch.py --config=configs/parallel_text.py --help. What they mean is
-in configs/TASK.py (such as translation.py) and in the files that it imports, _*.py. A mode may have
-keys of its own: python launch.py --mode=align --workdir=DIR --help shows those, too. A config is
-Python code that is executed: only use configs that you trust.
+Any config key can be set: --config.model.d_model=256 --config.train.num_steps=1000. To list keys
+and values: python launch.py --config=configs/parallel_text.py --help. Comments in configs/TASK.py
+(such as translation.py), and in the files _*.py that it imports, explain each key. Some modes have
+their own keys; python launch.py --mode=align --workdir=DIR --help lists them, too. A config is
+Python code that is executed, so use only configs that you trust.
 
-What starts from a trained workdir takes the config from there, except the keys that belong to a
-machine (compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.init_from,
-vocabulary.model) and a mode's own: these have their defaults unless set on the command line.
+A mode that starts from a trained workdir reads its config. Only the keys that belong to a machine
+(compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.init_from, vocabulary.model)
+and the mode's own keys have their defaults, unless set on the command line.
 
-Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a mistake
-of the user, or a disk that fails, explained in one line; 143 training, or a sweep of it, was
-signalled to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C) and has saved a checkpoint, so that the same
-command resumes it; 130 interrupted by Ctrl-C: any other mode (but serve ends with 0), or training
-before its first step; 1 any other failure.
+Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a user's
+mistake or a failing disk, explained in one line; 143 training or a sweep was signalled to stop
+(SIGTERM, SIGHUP, SIGUSR1, Ctrl-C) and has saved a checkpoint, and the same command resumes; 130
+Ctrl-C before the first training step, or in another mode (serve exits with 0); 1 any other failure.
 """
 
 import signal
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    # Until a mode runs, Ctrl-C ends the process by the signal. As an exception inside an import it
-    # would be swallowed, or become another one.
+    # Until a mode runs, Ctrl-C kills the process. Inside an import, a KeyboardInterrupt could be
+    # swallowed or turned into another exception.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import contextlib
@@ -50,7 +48,7 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str]) -> None:
     """Runs the mode given on the command line, or prints the help."""
-    # Imported in functions, so that a mistyped command is answered at once: JAX takes 0.4 s.
+    # Imports inside functions, because JAX takes 0.4 s: a mistyped command fails at once.
     from transformer.modes.command_line import parse
 
     if "-h" in arguments or "--help" in arguments:
@@ -70,7 +68,7 @@ def main(arguments: list[str]) -> None:
 
 
 def print_help(arguments: list[str]) -> None:
-    """Prints what the modes do, and the keys of the config that the other arguments name."""
+    """Prints the modes, and the keys of the config that the other arguments name."""
     from transformer.modes.command_line import modes_help, parse
 
     print(__doc__.replace("MODES", modes_help()))
@@ -82,9 +80,9 @@ def print_help(arguments: list[str]) -> None:
 
 
 def set_up_jax(config: "ConfigDict", collective: bool) -> None:
-    """Sets JAX's options; connects the processes of a collective mode, if it has several.
+    """Sets JAX's options and connects the processes of a collective mode.
 
-    Only process 0 logs below warnings.
+    Processes other than 0 log warnings and errors only.
     """
     startup.schedule_for_memory()
 
@@ -101,8 +99,8 @@ def set_up_jax(config: "ConfigDict", collective: bool) -> None:
     parallel = config.parallel
     processes.connect(parallel.coordinator, parallel.num_processes, parallel.process_id)
     if jax.process_count() > 1:
-        # On CPUs, Gloo prints each connection to standard output, which is for results: send that
-        # descriptor to standard error, and results to a copy of the old one.
+        # On CPUs, Gloo prints each connection to standard output, which is for results. Redirect
+        # that descriptor to standard error, and results to a copy of the original.
         results = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         sys.stdout = open(results, "w", encoding=sys.stdout.encoding)  # noqa: SIM115 (kept open)
@@ -111,7 +109,7 @@ def set_up_jax(config: "ConfigDict", collective: bool) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Runs main, turns a failure into one line or a traceback, and returns the exit status."""
+    """Runs main, reports a failure as one line or a traceback, and returns the exit status."""
     try:
         main(arguments)
         sys.stdout.flush()
@@ -121,7 +119,7 @@ def run(arguments: list[str]) -> int:
         return 130
     except BrokenPipeError:  # the reader has closed the pipe, as in `... | head`
         return 1
-    except Exception as error:  # of any kind: a bug is a traceback
+    except Exception as error:  # any kind, because a bug gets a traceback
         if line := one_line(error):
             print(f"launch.py: {line}", file=sys.stderr)
             return 2
@@ -131,9 +129,9 @@ def run(arguments: list[str]) -> int:
 
 
 def leave(status: int) -> None:
-    """Ends the process at once, because Python's exit waits for threads, five minutes for Orbax's.
+    """Exits at once, because Python's exit waits for threads, up to five minutes for Orbax's.
 
-    The processes of a run end together if they succeed, by JAX's exit handler.
+    Processes that succeed together exit together, through JAX's exit handler.
     """
     jax = sys.modules.get("jax")
     if status in (0, 143) and jax and jax.distributed.is_initialized():
@@ -145,22 +143,22 @@ def leave(status: int) -> None:
 
 
 def open_closed_streams() -> None:
-    """Opens standard streams that are closed on /dev/null.
+    """Opens closed standard streams on /dev/null.
 
-    Otherwise the next file to be opened would get their number, and libraries print into it.
+    Otherwise the next file opened gets a stream's descriptor, and libraries print into that file.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # The lowest free number, which the file gets, is the stream's.
+            # The stream's descriptor is the lowest free one, so open() returns it.
             stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 (kept open)
             setattr(sys, name, stream)
 
 
 def log_to_standard_error() -> None:
-    """Logs our lines, and of the libraries' lines only what we do not report in one line ourselves.
+    """Logs our lines, and silences libraries where we report the failure in one line ourselves.
 
-    If a save fails, Orbax logs a traceback of each of its threads, and TensorStore one of each
-    array, whose callback meets an event loop that Orbax has closed.
+    After a failed save, Orbax logs a traceback per thread. TensorStore adds one per array, because
+    its callbacks run on an event loop that Orbax has closed.
     """
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
@@ -170,15 +168,15 @@ def log_to_standard_error() -> None:
     for library in ("fsspec", "gcsfs", "jax", "orbax"):
         logging.getLogger(library).setLevel(logging.ERROR)
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
-    # The hook for exceptions that no caller can catch, such as those of a callback.
+    # This hook gets the exceptions that no caller can catch, such as a callback's.
     report = sys.unraisablehook
     sys.unraisablehook = lambda x: str(x.exc_value) == "Event loop is closed" or report(x)
 
 
 if __name__ == "__main__":
-    startup.restart_with_allocator()  # before JAX's imports, which would be made twice
-    # XLA logs, as an error, that a program takes more than two minutes to compile, with advice for
-    # its authors. Its errors are raised; those that end the process are still logged.
+    startup.restart_with_allocator()  # first, so that JAX is not imported twice
+    # XLA logs an error when a program compiles for over two minutes. Its real errors are raised,
+    # and fatal ones are still logged.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     gc.disable()  # until `main` has imported what the mode needs
     open_closed_streams()

@@ -3,8 +3,8 @@
     model = transformer.load("runs/quickstart")
     model.translate("나는 사과를 좋아해")
 
-docs/python.md has more. What stands here is imported on use, as the modes of launch.py are. For
-editors and type checkers: __init__.pyi, py.typed.
+See docs/python.md. Names are imported on first use. __init__.pyi and py.typed are for editors and
+type checkers.
 """
 
 from typing import Any

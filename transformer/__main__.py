@@ -1,4 +1,4 @@
-"""The installed command: `transformer-jax ...` and `python -m transformer ...` are launch.py."""
+"""The installed command: `transformer-jax ...` and `python -m transformer ...` run launch.py."""
 
 import runpy
 

@@ -1,4 +1,4 @@
-"""UserError: a mistake of the user's, in one line; which errors are one; words of messages."""
+"""UserError, the one-line report of a user's mistake; checks of values; words of messages."""
 
 import difflib
 import errno
@@ -16,24 +16,24 @@ COMPARISONS = {
 
 
 class UserError(ValueError):
-    """Raised where an argument, a config value or an input file cannot work.
+    """Raised for an argument, a config value or an input file that cannot work.
 
-    Its text is one line: what was expected, what was found, and what would be right. launch.py
-    prints it and exits with status 2; any other exception is a bug, printed with its traceback.
+    The message is one line: the value expected, the value found, and a hint. launch.py prints it
+    and exits with status 2. Any other exception is a bug, printed with its traceback.
     """
 
 
 def one_line(error: Exception) -> str:
-    """Returns the one line that explains a UserError, a path that fails, or a full disk; "" a bug.
+    """Returns one line that explains a UserError, a failing path or a full disk; "" for a bug.
 
-    A file that is missing is a bug, because the paths of a user are checked.
+    A missing file is a bug, because a user's paths are checked first.
     """
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError) and error.filename and not isinstance(error, FileNotFoundError):
         return f"{error.filename}: {error.strerror}"
-    # Full: out of bytes, inodes or quota, or over the largest size of a file. Orbax, ArrayRecord
-    # and safetensors raise errors of their own types, with the system's words.
+    # A full disk is out of bytes, inodes or quota, or over the file size limit. Orbax, ArrayRecord
+    # and safetensors raise their own types of error, but quote the system's message.
     for reason in map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)):
         if reason in str(error):
             place = " ".join(str(error).split())
@@ -42,9 +42,9 @@ def one_line(error: Exception) -> str:
 
 
 def check_value(key: str, value: Any, rule: str | Sequence) -> None:
-    """Raises UserError for a value of `config.KEY` that breaks its rule.
+    """Raises UserError if the value of `config.KEY` breaks its rule.
 
-    A rule is words, such as "even and at least 2" or "below 1", or the values that are allowed.
+    A rule is a phrase, such as "even and at least 2" or "below 1", or the allowed values.
     """
     if isinstance(rule, str):
         is_right, hint = all(_holds(value, part) for part in rule.split(" and ")), ""
@@ -56,7 +56,7 @@ def check_value(key: str, value: Any, rule: str | Sequence) -> None:
 
 
 def _holds(value: float, part: str) -> bool:
-    """Returns whether a value satisfies a comparison, such as 'below 1'."""
+    """Returns whether a value satisfies one comparison, such as 'below 1'."""
     words, _, number = part.rpartition(" ")
     if number == "even":
         return value % 2 == 0

@@ -1,8 +1,8 @@
-"""The one table of names: what a config or a command line can name, and where its code is.
+"""The table of all names that a config or a command line can use, and of their code.
 
-An entry names its code by a string, "module:attribute", or "module" for a task. The code is
-imported on use, and only code that is listed here is ever imported by name. A model, task, corpus
-or mode of your own is one more entry.
+An entry is a string, "module:attribute", or "module" for a task. The code is imported on use.
+Only code listed here is ever imported by name. Add an entry for a model, task, corpus or mode of
+your own.
 """
 
 import importlib
@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 
 
 class Mode(NamedTuple):
-    """What a value of --mode does: a function of (config, workdir) that launch.py calls."""
+    """A value of --mode: a function of (config, workdir) that launch.py calls."""
 
     code: str
-    about: str  # what it does, one sentence for --help
+    about: str  # one sentence for --help
     arguments: str = "--workdir=DIR"  # of --mode=NAME, for --help
-    # A run's 'workdir'; or 'config', 'workdirs' (several), 'foreign' (of no run), 'configs' (a file
-    # that names several).
+    # The mode starts from a run's 'workdir', several 'workdirs', a 'config', a 'foreign' folder
+    # that is no run, or a file that names several 'configs'.
     start: str = "workdir"
-    keys: str = ""  # "module:KEYS", a table of the keys that only this mode reads; imports no JAX
-    tasks: tuple[str, ...] = ()  # the tasks that have it; (): all
+    keys: str = ""  # "module:KEYS", the table of the mode's own keys; must not import JAX
+    tasks: tuple[str, ...] = ()  # the tasks that have the mode; () for all
     folder: bool = False  # takes --mode=NAME FOLDER, or a FILE; its workdir is (FOLDER, workdir)
-    reads_input: bool = False  # reads standard input
-    collective: bool = False  # all processes of a run call it together; others run in one process
+    reads_input: bool = False  # from standard input
+    collective: bool = False  # all processes of a run call it; other modes run in one process
 
 
-# {config.architecture: a Flax module's class}
+# {config.architecture: a subclass of nn.Module}
 MODELS = {
     "transformer": "transformer.models.transformer:Transformer",
     "recurrent": "transformer.families.recurrent.recurrent:Recurrent",
@@ -97,7 +97,7 @@ PARTS = {
     },
 }
 
-# {config.kernels: faster forms of some functions, see transformer/models/kernels.py}
+# {config.kernels: implementations of some functions, see transformer/models/kernels.py}
 KERNELS = {
     "plain": "transformer.models.kernels:PLAIN",
     "tuned": "transformer.families.kernels.tuned:TUNED",
@@ -133,27 +133,27 @@ VOCABULARIES = {
     "table": "transformer.tools.convert.piece_table:KIND",
 }
 
-# {config.data.corpus: a function () -> ((language, language), {split: [(text, text), ...]})} of
-# sentence pairs that are generated, the same each time
+# {config.data.corpus: a function () -> ((language, language), {split: [(text, text), ...]})} for
+# generated sentence pairs; the function is deterministic
 CORPORA = {
     "builtin": "transformer.tools.quickstart.grammar:corpus",
 }
 
-# 'config': what --help says, a function (arguments of the command line) -> text; 'key': what a
-# mistyped key means, a function (name, {key: value} of the config) -> '; did you mean X?'
+# 'config': explains a config for --help, (arguments of the command line) -> text
+# 'key': corrects a mistyped key, (name, {key: value} of the config) -> '; did you mean X?'
 HELP = {
     "key": "transformer.tools.help.key_names:hint",
     "config": "transformer.tools.help.config_help:text",
 }
 
-# {a name in config.train.trackers: a function (workdir, config) -> a context manager, which yields
-# a function that is called with each new line of metrics.jsonl}
+# {a name in config.train.trackers: a function (workdir, config) -> a context manager}; it yields a
+# function that is called with each new line of metrics.jsonl
 TRACKERS = {
     "wandb": "transformer.tools.trackers.services:wandb",
     "mlflow": "transformer.tools.trackers.services:mlflow",
 }
 
-# {NAME: what transformer.NAME is, for programs that import the package}
+# {NAME: the code of transformer.NAME, for programs that import the package}
 LIBRARY = {
     "load": "transformer.tools.api.loading:load",
     "config": "transformer.tools.api.loading:config",
@@ -287,7 +287,7 @@ MODES = {
 
 
 def load(code: str) -> Any:
-    """Imports the code that an entry names, and returns it: a module, or an attribute of one."""
+    """Imports and returns the code of an entry: a module, or an attribute of a module."""
     module, _, attribute = code.partition(":")
     module = importlib.import_module(module)
     return getattr(module, attribute) if attribute else module
