@@ -17,10 +17,10 @@ Array = jax.Array
 
 
 class ScaledDot(nn.Module):
-    """Scores every key for every query: q . k / sqrt(K), summed in float32 (equation 1)."""
+    """Scores each key for each query: q . k / sqrt(K), summed in float32 (equation 1)."""
 
     linear = True  # score(q, k + a) = score(q, k) + score(q, a)
-    turns = True  # q and k that are rotated alike have the same score
+    turns = True  # rotating q and k by the same angle keeps the score
 
     @nn.compact
     def __call__(self, q_BTHK: Array, k_BHKS: Array) -> Array:
@@ -35,7 +35,7 @@ class ScaledDot(nn.Module):
 
 def dot(q_BTHK: Array, k_BHKS: Array) -> Array:
     """Returns the dot products of queries and keys, scores_BHTS."""
-    # Not rounded to the inputs' type, as the kernels' product is: the softmax takes float32.
+    # Kept in float32 for the softmax; the kernels' product rounds to the inputs' dtype.
     return jnp.einsum("BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32)
 
 
@@ -48,13 +48,13 @@ def attend(
 ) -> tuple[Array, Array]:
     """Returns (context_BTHC, weights_BHTS): sums of values, weighted by the softmax of the scores.
 
-    The softmax is over the keys where the mask is True, in float32; a query without such a key gets
-    zeros and no gradient. `dropout` is applied to the weights of the sum, not to those returned.
-    `with_positions` maps the context and these weights to a context with that of positions.
+    The float32 softmax is over the keys where the mask is True. A query without any such key gets
+    zeros and no gradient. The sum uses weights after `dropout`; the returned weights are before it.
+    `with_positions` adds positions to the context, by the weights of the sum.
     """
     mask_BHTS = mask_BTS[:, None]
-    # Masked scores are the lowest number, not -inf: a softmax of -inf alone is NaN, as is its
-    # gradient. The second mask makes a fully masked query's uniform weights zeros.
+    # Masked scores are the lowest finite number, because a softmax of -inf alone is NaN, as is its
+    # gradient. A fully masked query then has uniform weights; the second mask zeroes them.
     lowest = jnp.finfo(jnp.float32).min
     scores_BHTS = jnp.where(mask_BHTS, scores_BHTS.astype(jnp.float32), lowest)
     weights_BHTS = jnp.where(mask_BHTS, jax.nn.softmax(scores_BHTS, axis=-1), 0.0)
@@ -66,13 +66,13 @@ def attend(
 class MultiHeadAttention(nn.Module):
     """Computes attention in several heads (paper 3.2.2).
 
-    `project` computes the keys and values, a call attends to them; decoding keeps them in between.
-    The weights [B, H, T, S] are sown as 'attention' into 'intermediates', if these are mutable; in
-    training by a fused kernel there are none.
+    `project` computes the keys and values, and a call attends to them. Decoding caches them. The
+    weights [B, H, T, S] are sown as 'attention' into 'intermediates', if mutable; a fused kernel
+    has no weights.
     """
 
     options: LayerOptions
-    causal: bool  # whether queries see no later keys, as the mask says
+    causal: bool  # whether the mask hides later keys
     dtype: jnp.dtype
 
     def setup(self) -> None:
@@ -84,19 +84,19 @@ class MultiHeadAttention(nn.Module):
         self.output = projection(features=options.d_model, axis=(-2, -1))
         self.dropout = dense.Dropout(rate=options.attention_dropout_rate)
         self.positions = self.make_positions()
-        nn.share_scope(self, self.positions)  # their params are the layer's own
+        nn.share_scope(self, self.positions)  # params of positions stand beside the layer's
 
     def project(self, memory_BSD: Array, positions_BS: Array | None = None) -> KeysValues:
         """Projects a memory [B, S, D] to keys_BHKS and values_BHSC.
 
-        Keys have their positions here, before they are cached.
+        Positions are applied to keys here, before they are cached.
         """
         k_BSHK = self.positions.heads(self.key(memory_BSD), positions_BS)
         # [B, S, H, K] -> [B, H, K, S] and [B, S, H, C] -> [B, H, S, C]: see KeysValues.
         return k_BSHK.transpose(0, 2, 3, 1), self.value(memory_BSD).swapaxes(1, 2)
 
     def project_queries(self, queries_BTD: Array, positions_BT: Array) -> Array:
-        """Projects to q_BTHK, with their positions."""
+        """Projects to q_BTHK and applies positions."""
         return self.positions.heads(self.query(queries_BTD), positions_BT)
 
     def __call__(
@@ -104,7 +104,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Array:
         """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
         q_BTHK = self.project_queries(queries_BTD, view.query_positions_BT)
-        fused_attention = kernels.chosen().fused_attention(self)  # refuses a layer before training
+        fused_attention = kernels.chosen().fused_attention(self)  # may raise, even at init
         if fused_attention and train:
             context_BTHC = fused_attention(q_BTHK, keys_values, view.mask_BTS)
         else:
@@ -115,7 +115,7 @@ class MultiHeadAttention(nn.Module):
     def attend_to(
         self, q_BTHK: Array, keys_values: KeysValues, view: View, *, train: bool
     ) -> tuple[Array, Array]:
-        """Returns (context_BTHC, weights_BHTS) of queries over keys with as many heads."""
+        """Returns (context_BTHC, weights_BHTS); queries and keys have equally many heads."""
         k_BHKS, v_BHSC = keys_values
         scores_BHTS = self.score_function(q_BTHK, k_BHKS)
         scores_BHTS = self.positions.scores(scores_BHTS, q_BTHK, self.score_function, view)
@@ -125,39 +125,39 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def key_heads(self) -> int:
-        """The number of heads of keys and values: here as many as of queries."""
+        """The number of heads of keys and values, here that of queries."""
         return self.options.num_heads
 
     @nn.nowrap
     def multiply_adds(self, length: int) -> int:
         """Returns the multiply-adds of one position that attends to `length` others."""
         options, H, (K, C) = self.options, self.options.num_heads, head_sizes(self.options)
-        # Projections of queries and output, of keys and values, and the position's scores and sums.
+        # Projections of queries, output, keys and values; then scores and weighted sums.
         projections = options.d_model * (H + self.key_heads) * (K + C)
         score = boxes.part("score", options.score)(parent=None).multiply_adds(H, K)
         return projections + (length + self.make_positions().keys) * H * (K + C) + score
 
     @nn.nowrap
     def make_positions(self) -> Positions:
-        """Returns the positions of keys: none, for between two texts there is no distance."""
+        """Returns positions that do nothing, because two texts have no distance between them."""
         return Positions(self.options, parent=None)
 
 
 class SelfAttention(MultiHeadAttention):
-    """Attends from each position to those of its own sequence (paper 3.2.3)."""
+    """Attends from each position to the positions of its own sequence (paper 3.2.3)."""
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         keys_values = self.project(x_BTD, view.query_positions_BT)
         return super().__call__(x_BTD, keys_values, view, train=train)
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Slots:
-        # Only the shapes of these keys and values are read: XLA drops the products.
+        # Only the shapes of the keys and values are read, so XLA drops the products.
         positions_BT = jnp.zeros(x_BTD.shape[:2], jnp.int32)
         return cache.empty_slots(self.project(x_BTD, positions_BT), room, num_beams)
 
     def step(self, x_BQD: Array, queries: Queries, state: Slots) -> tuple[Array, Slots]:
         keys_values = self.project(x_BQD, queries.view.query_positions_BT)
-        # Written before it is read: a token attends to itself, too.
+        # Write before reading, because a token attends to itself, too.
         state = cache.write(state, queries.position * queries.num_beams, keys_values)
         return super().__call__(x_BQD, state, queries.view, train=False), state
 

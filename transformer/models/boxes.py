@@ -1,21 +1,21 @@
-"""The boxes of figure 1, each of which takes one of several parts, named by a key of config.model.
+"""The boxes of figure 1. A key of config.model names the part in each box.
 
     mixer="attention"            score="scaled_dot"      positions="shaw(max_distance=16)"
     feed_forward="relu"          norm="layer"            residual="post"
 
 A part is a line of registry.PARTS and a Flax module; a norm or a feed-forward network may be a
-function that returns one. Its keywords are those that it needs of what its box gives (below, in
-brackets; `causal`: no position reads a later one, as in a decoder), then fields of its own: an int,
-a float, a bool or a str, which the key gives by name. A field may have a default. A part checks its
-own fields, and may sow a loss. A mixer and a feed-forward network may be a pattern that the layers
-repeat: "local(window=16),attention". What the parts of a box are called with, and return:
+function that returns a module. A part takes any of its box's keywords (below, in brackets;
+`causal`: no position reads a later one, as in a decoder). Its own fields are int, float, bool or
+str; the key gives them by name, and a field may have a default. A part checks its own fields, and
+may sow a loss. A mixer or a feed-forward network may be a pattern that the layers repeat:
+"local(window=16),attention". The interface of each box:
 
     mixer (options, causal, dtype), lets the positions of a text read each other; y, not x + y:
-        __call__(x_BTD, view, *, train) -> y_BTD           all positions at once; makes all params
-        empty_state(x_BTD, room, num_beams) -> state       of x only B, D and the type are used
+        __call__(x_BTD, view, *, train) -> y_BTD           all positions at once; creates all params
+        empty_state(x_BTD, room, num_beams) -> state       reads only B, D and the dtype of x
         step(x_BQD, queries, state) -> (y_BQD, state)      T further tokens of W beams, Q = T * W
         multiply_adds(length) -> int                       of one position, in matrix products
-    score (nothing), how well a query and a key match (subclass of attention.ScaledDot, or like it):
+    score (), how well a query and a key match; a subclass of attention.ScaledDot, or alike:
         __call__(q_BTHK, k_BHKS) -> scores_BHTS in float32
         multiply_adds(num_heads, key_size) -> int          of one query, besides q . k
     positions (options, causal; max_positions of the input), a subclass of positions.Positions:
@@ -23,8 +23,8 @@ repeat: "local(window=16),attention". What the parts of a box are called with, a
         heads(x_BTHK, positions_BT) -> x_BTHK              of self-attention's queries and keys
         scores(scores_BHTS, q_BTHK, score, view) -> scores_BHTS
         context(context_BTHC, weights_BHTS, view) -> context_BTHC
-    feed_forward (options, causal, dtype), maps a position by itself; None is no such sub-layer:
-        __call__(x_BTD, view, *, train) -> y_BTD           view.segments_BT tells padding
+    feed_forward (options, causal, dtype), maps each position alone; None for no such sub-layer:
+        __call__(x_BTD, view, *, train) -> y_BTD           view.segments_BT marks padding
         multiply_adds() -> int                             of one position
     norm (dtype):
         __call__(x_BTD) -> y_BTD
@@ -32,21 +32,20 @@ repeat: "local(window=16),attention". What the parts of a box are called with, a
         __call__(x_BTD, sublayer, *, train) -> y_BTD
         multiply_adds                                      int: its own, of one position
 
-Of a mixer, an encoder needs `__call__` and `multiply_adds`. `view` says which positions are one
-text (`segments_BT`; None: a row is one text), and which see which (`mask_BTS`): texts of a row must
-not mix, and padding must not change a text. T is 1 in a search, and more where a language model
-reads what it continues. `queries.per_beam` and `queries.in_order` (cache.py) lead from x_BQD to
-x_BWTD and back. A state is any pytree of arrays [B, W, ...], sums among them in float32, which are
-gathered when beams are reordered; or `Slots`, which stay where they are (cache.py). A mixer may
-have
+An encoder's mixer needs `__call__` and `multiply_adds` only. `view` gives the segments
+(`segments_BT`; None if a row is one text) and the mask (`mask_BTS`). Texts of a row must not mix,
+and padding must not change a text. T is 1 in a search, and larger where a language model reads a
+prompt. `queries.per_beam` and `queries.in_order` (cache.py) map x_BQD to x_BWTD and back. A state
+is any pytree of arrays [B, W, ...], with sums in float32, or of `Slots` (cache.py). Reordering
+beams gathers the arrays and leaves Slots alone. A mixer may have
 
-    both_ways = False           it cannot be in an encoder, which reads later positions, too
+    both_ways = False           cannot be in an encoder, because it reads earlier positions only
     takes_packed_rows = False   a row may hold one text only
 
-Params that are called `inner/kernel` [D, F], `outer/kernel` [F, D], `experts/inner/kernel`
-[E, D, F], or as in attention are sharded by the rules of distributed/layout.py. Others are
-replicated, as they must be where a loop over positions splits them, as an LSTM its gates. Params of
-positions stand beside those of their attention, and may not have their names.
+The rules of distributed/layout.py shard params called `inner/kernel` [D, F], `outer/kernel` [F, D],
+`experts/inner/kernel` [E, D, F], or as in attention. Other params are replicated. They must be
+where a loop over positions splits them, as an LSTM splits its gates. Params of positions stand
+beside those of their attention, so their names must differ.
 """
 
 import ast
@@ -67,7 +66,7 @@ PATTERNS = ("mixer", "feed_forward")  # boxes that may differ from layer to laye
 
 
 class Named(NamedTuple):
-    """A part as a config names it, with all fields of its own."""
+    """A part as a config names it, with all of its own fields."""
 
     name: str
     code: Part
@@ -75,9 +74,9 @@ class Named(NamedTuple):
 
 
 def part(box: str, text: str, **given: Any) -> Part:
-    """Returns the constructor of a part, with its own fields and what it takes of `given`.
+    """Returns the constructor of a part, with its own fields and the keywords in `given` it takes.
 
-    Example: part("norm", "rms(epsilon=1e-5)", dtype=jnp.float32). UserError if `text` names none.
+    Example: part("norm", "rms(epsilon=1e-5)", dtype=jnp.float32). UserError if `text` is no part.
     """
     [made] = parts(box, text, 1, **given)
     return made
@@ -86,17 +85,17 @@ def part(box: str, text: str, **given: Any) -> Part:
 def parts(box: str, pattern: str, num_layers: int, **given: Any) -> tuple[Part, ...]:
     """Returns the constructor of each layer's part."""
     named = parse(box, pattern)
-    # Layer i has element i of the pattern, which is repeated: a,a,b is a,a,b,a,a,b in six layers.
+    # Layers repeat the pattern: a,a,b in six layers is a,a,b,a,a,b.
     takes = lambda code: {k: x for k, x in given.items() if k in _keywords(code)}
     made = [functools.partial(x.code, **takes(x.code), **x.fields) for x in named]
     return tuple(made[i % len(made)] for i in range(num_layers))
 
 
 def parse(box: str, pattern: str, key: str = "") -> list[Named]:
-    """Returns the parts of a pattern "local(window=16), a".
+    """Returns the parts of a pattern such as "local(window=16), attention", defaults filled in.
 
-    A field that is not given has its default. UserError if it is no list of a box's parts, each
-    with fields of its own; it names the `key` of config.model, the box's own by default.
+    UserError if the pattern is no list of the box's parts with their fields. The message names the
+    `key` of config.model, by default the box.
     """
     key = f"model.{key or box}"
     try:
@@ -114,7 +113,7 @@ def parse(box: str, pattern: str, key: str = "") -> list[Named]:
 
 
 def _with_fields(box: str, key: str, name: str, given: dict) -> Named:
-    """Returns a part with its fields; UserError if it has not those `given`."""
+    """Returns a part with all its fields; UserError if the fields `given` do not fit."""
     check_value(key, name, tuple(registry.PARTS[box]))
     code = registry.load(registry.PARTS[box][name])
     own = {k: x for k, x in _keywords(code).items() if k not in GIVEN}
@@ -129,14 +128,14 @@ def _with_fields(box: str, key: str, name: str, given: dict) -> Named:
             f"config.{key}: {name} is written {_written(name, form)}, found "
             f"{name}({_arguments(given)})"
         )
-    # In one order and of one type, so that the same part is always written out alike.
+    # In the signature's order and types, so that equal parts are written out alike.
     return Named(name, code, {k: x.annotation(values[k]) for k, x in own.items()})
 
 
 def written_out(fields: Mapping[str, Any]) -> dict[str, str]:
-    """Returns {key: pattern with all fields} of the keys of config.model that name parts.
+    """Returns {key: pattern with all fields} for the keys of config.model that name parts.
 
-    So a run keeps its values where a default is another one later. {} for a model of no such parts.
+    A run thus keeps its values when a default changes later. {} for a model without boxes.
     """
     boxes = {**{box: box for box in registry.PARTS}, "decoder_mixer": "mixer"}
     return {

@@ -1,11 +1,10 @@
-"""A decoder's cache: the states of its layers, and the histories of beams that share slots.
+"""A decoder's cache: the states of its layers, and the ancestry of beams that share slots.
 
-The state of self-attention is a KV cache, into which the W beams of a sentence write together. When
-beams are reordered, no keys or values move: what changes is `ancestry`, an integer for each beam
-and position. With one cache per beam, the keys and values of all layers would be gathered again at
-each step.
+The state of self-attention is a KV cache that the W beams of a sentence share. Reordering beams
+moves no keys or values. It changes only `ancestry`, one integer per beam and position. With a cache
+per beam, each step would gather the keys and values of all layers.
 
-Slot p * W + w holds what beam w wrote at position p. An example with W = 2:
+Slot p * W + w holds the keys and values that beam w wrote at position p. An example with W = 2:
 
     position 0: both beams write START, in slots 0 and 1               [[0], [1]]
     both best continuations are beam 0's: parents [0, 0]               [[0], [0]]
@@ -13,12 +12,12 @@ Slot p * W + w holds what beam w wrote at position p. An example with W = 2:
     both best continuations are beam 0's: parents [0, 0]               [[0, 0], [0, 0]]
     position 2: beam 0 writes "cat" in slot 4, beam 1 "dog" in slot 5  [[0, 0, 0], [0, 0, 1]]
 
-On the right is the ancestry, up to the position last written. At position 2 beam 0 attends to
-START The cat, slots 0 2 4, and beam 1 to START The dog, slots 0 2 5: the mask's rows are
+The ancestry on the right ends at the position last written. At position 2 beam 0 attends to
+START The cat, slots 0 2 4, and beam 1 to START The dog, slots 0 2 5. The mask's rows are
 [1, 0, 1, 0, 1, 0] and [1, 0, 1, 0, 0, 1]. No beam attends to "A" any more.
 
-Any other state is arrays [B, W, ...], which `reorder` gathers by beam. A search begins with little
-room and makes more: what has an entry for each position is in a record that says how it grows.
+`reorder` gathers any other state, arrays [B, W, ...], by beam. A search starts with little room and
+grows it; arrays with an axis of positions belong in a record with a method `grow`.
 """
 
 from typing import Any, NamedTuple
@@ -30,8 +29,8 @@ from transformer.models.masks import View
 
 Array = jax.Array
 Tree = Any  # a pytree
-# keys_BHKS and values_BHSC, laid out as the two products of attention read them: otherwise XLA
-# would transpose a memory or a KV cache at each step of decoding, 3 to 8 times slower on CPUs.
+# keys_BHKS and values_BHSC, in the layout of attention's two products. Otherwise XLA transposes
+# a memory or a KV cache at each decoding step, 3 to 8 times slower on CPUs.
 KeysValues = tuple[Array, Array]
 
 
@@ -43,15 +42,15 @@ class Slots(NamedTuple):
 
     def grow(self, times: int) -> "Slots":
         """Pads to `times` as many positions."""
-        # A slot's number, p * W + w, does not depend on how many there are: growing is padding.
+        # Slot p * W + w keeps its index, so growing is padding.
         return Slots(lengthened(self.keys_BHKN, 3, times), lengthened(self.values_BHNC, 2, times))
 
 
 class Cache(NamedTuple):
-    """What a decoder keeps of W beams between steps, with room for P positions."""
+    """A decoder's state of W beams between steps, with room for P positions."""
 
-    states: list  # of each layer's mixer
-    ancestry_BWP: Array  # int32: which beam wrote position p of beam w's history
+    states: list  # one per layer, of its mixer
+    ancestry_BWP: Array  # int32: the beam that wrote position p of beam w's history
 
     def grow(self, times: int) -> "Cache":
         """Pads to `times` as many positions."""
@@ -59,29 +58,29 @@ class Cache(NamedTuple):
 
 
 def empty_ancestry(batch_size: int, room: int, num_beams: int) -> Array:
-    """Returns zeros, which are never read: a position is written before a mask includes it."""
+    """Returns zeros; a position is written before a mask includes it, so they are never read."""
     return jnp.zeros((batch_size, num_beams, room), jnp.int32)
 
 
 def empty_slots(keys_values: KeysValues, room: int, num_beams: int) -> Slots:
-    """Returns zeros for `room` positions; of keys and values only heads, sizes and types count."""
+    """Returns zeros for `room` positions, with the heads, sizes and dtype of `keys_values`."""
     (B, H, K, _), C = keys_values[0].shape, keys_values[1].shape[-1]
     N, dtype = room * num_beams, keys_values[0].dtype
     return Slots(jnp.zeros((B, H, K, N), dtype), jnp.zeros((B, H, N, C), dtype))
 
 
 def write(kept: Slots, slot: Array, new: KeysValues) -> Slots:
-    """Writes new keys and values of a layer from slot `slot` on; returns those of all slots."""
+    """Returns the slots after writing new keys and values from slot `slot` on."""
 
     def write_along(axis: int, old: Array, new: Array) -> Array:
         if old.dtype != jnp.bfloat16:
             return jax.lax.dynamic_update_slice_in_dim(old, new, slot, axis)
-        # As bits: XLA on CPUs would convert the whole cache to float32 and back.
+        # As bits, because XLA on CPUs would convert the whole cache to float32 and back.
         old, new = (jax.lax.bitcast_convert_type(x, jnp.uint16) for x in (old, new))
         written = jax.lax.dynamic_update_slice_in_dim(old, new, slot, axis)
         return jax.lax.bitcast_convert_type(written, jnp.bfloat16)
 
-    # Slots are the last axis of keys_BHKN, and axis 2 of values_BHNC.
+    # Slots are axis 3 of keys_BHKN and axis 2 of values_BHNC.
     return Slots(write_along(3, kept[0], new[0]), write_along(2, kept[1], new[1]))
 
 
@@ -89,7 +88,7 @@ def write_ancestry(ancestry_BWP: Array, position: Array, num_tokens: int) -> Arr
     """Returns the ancestry after each beam has written `num_tokens` tokens from `position` on."""
     B, W, _ = ancestry_BWP.shape
     beams = jnp.arange(W, dtype=jnp.int32)
-    # Beam w is its own writer at the new positions.
+    # At the new positions each beam is its own writer.
     writers_BWT = jnp.broadcast_to(beams[:, None], (B, W, num_tokens))
     return jax.lax.dynamic_update_slice(ancestry_BWP, writers_BWT, (0, 0, position))
 
@@ -97,12 +96,12 @@ def write_ancestry(ancestry_BWP: Array, position: Array, num_tokens: int) -> Arr
 def history_mask(ancestry_BWP: Array, positions_T: Array) -> Array:
     """Returns the causal mask [B, Q, N] of queries over the slots of a KV cache.
 
-    Query t * W + w (token t of beam w) sees slot p * W + v if position p is not after its own, and
-    if the ancestry of beam w names beam v at position p.
+    Query t * W + w (token t of beam w) sees slot p * W + v if position p is not after its own and
+    the ancestry of beam w names beam v at position p.
     """
     B, W, P = ancestry_BWP.shape
     past_TP = jnp.arange(P) <= positions_T[:, None]
-    # Axes of the mask: sentence, token, beam that asks, position, beam that wrote.
+    # Axes of the mask: sentence, token, querying beam, position, writing beam.
     wrote_BWPW = ancestry_BWP[..., None] == jnp.arange(W)
     mask_BTWPW = past_TP[None, :, None, :, None] & wrote_BWPW[:, None]
     # Query t * W + w and slot p * W + v: with W = 2, slot 5 is beam 1's at position 2.
@@ -110,13 +109,13 @@ def history_mask(ancestry_BWP: Array, positions_T: Array) -> Array:
 
 
 class Queries(NamedTuple):
-    """T further tokens of W beams, as Q = T * W queries in the order of the slots they write.
+    """The next T tokens of W beams, as Q = T * W queries in the order of the slots they write.
 
     Token t of beam w is query t * W + w; its keys and values go to slot (position + t) * W + w.
     """
 
     tokens_BQ: Array
-    view: View  # which slots each query sees: the history of its beam
+    view: View  # a query sees the slots of its beam's history
     position: Array  # of token 0
     ancestry_BWP: Array  # with the new tokens
 
@@ -126,18 +125,18 @@ class Queries(NamedTuple):
         return self.ancestry_BWP.shape[1]
 
     def per_beam(self, x_BQV: Array) -> Array:
-        """Returns vectors of the queries as [B, W, T, V]."""
+        """Returns the queries' vectors as [B, W, T, V]."""
         B, _, V = x_BQV.shape
         return x_BQV.reshape(B, -1, self.num_beams, V).swapaxes(1, 2)
 
     def in_order(self, x_BWTV: Array) -> Array:
-        """Returns vectors of each beam's tokens in the order of the queries, [B, Q, V]."""
+        """Returns the vectors of each beam's tokens in the order of the queries, [B, Q, V]."""
         B, W, T, V = x_BWTV.shape
         return x_BWTV.swapaxes(1, 2).reshape(B, T * W, V)
 
 
 def queries(tokens_BWT: Array, position: Array, ancestry_BWP: Array) -> Queries:
-    """Returns the queries of tokens from `position` on, for a step of a decoder."""
+    """Returns the queries of tokens from `position` on, for a decoder's step."""
     B, W, T = tokens_BWT.shape
     # With position 5, T = 2 and W = 2 the queries are at 5 5 6 6.
     positions_T = position + jnp.arange(T)
@@ -151,10 +150,7 @@ def queries(tokens_BWT: Array, position: Array, ancestry_BWP: Array) -> Queries:
 
 
 def slot_positions(ancestry_BWP: Array) -> Array:
-    """Returns the position of each slot, int [B, N]: with two beams 0 0 1 1 2 2 ...
-
-    Only the shape of the ancestry is used.
-    """
+    """Returns the position of each slot, int [B, N]: with two beams 0 0 1 1 2 2 ..."""
     B, W, P = ancestry_BWP.shape
     return jnp.broadcast_to(jnp.repeat(jnp.arange(P), W), (B, P * W))
 
@@ -162,14 +158,14 @@ def slot_positions(ancestry_BWP: Array) -> Array:
 def reorder(cache: Tree, parents_BW: Array) -> Tree:
     """Returns the cache in which beam w continues beam parents[w]; Slots stay as they are.
 
-    All else is arrays x [B, W, ...], of which x[b, w] becomes x[b, parents[b, w]].
+    In any other array x [B, W, ...], x[b, w] becomes x[b, parents[b, w]].
     """
 
     def gather(x: Array | Slots) -> Array | Slots:
-        if isinstance(x, Slots):  # the ancestry says which of them are a beam's
+        if isinstance(x, Slots):  # the reordered ancestry says which slots are a beam's
             return x
         parents = parents_BW.reshape(*parents_BW.shape, *[1] * (x.ndim - 2))
-        # Parents are known to be in bounds: jnp's default mode adds 17 operations of checks.
+        # Parents are in bounds; jnp's default mode would add 17 operations to check it.
         return jnp.take_along_axis(x, parents, axis=1, mode="promise_in_bounds")
 
     return jax.tree.map(gather, cache, is_leaf=lambda x: isinstance(x, Slots))
@@ -178,13 +174,13 @@ def reorder(cache: Tree, parents_BW: Array) -> Tree:
 def grow(cache: Tree, times: int) -> Tree:
     """Returns the cache with room for `times` as many positions.
 
-    What grows with the positions is in a record with a method `grow`; all else has one size.
+    Records with a method `grow` grow; all other arrays keep their size.
     """
     grows = lambda x: hasattr(x, "grow")
     return jax.tree.map(lambda x: x.grow(times) if grows(x) else x, cache, is_leaf=grows)
 
 
 def lengthened(x: Array, axis: int, times: int) -> Array:
-    """Appends zeros along an axis, until it is `times` as long."""
+    """Pads an axis with zeros to `times` its length."""
     more = (times - 1) * x.shape[axis]
     return jnp.pad(x, [(0, more if i == axis else 0) for i in range(x.ndim)])

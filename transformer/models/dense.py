@@ -1,6 +1,6 @@
-"""Linear maps, dropout, GELU, and sums over blocks, which take little memory.
+"""Linear maps, dropout, GELU, and sums over blocks that save memory.
 
-Dropout and GELU compute what `flax.linen.Dropout` and `flax.linen.gelu` do, in less time;
+Dropout and GELU are faster forms of `flax.linen.Dropout` and `flax.linen.gelu`;
 docs/performance.md has the measurements.
 """
 
@@ -19,18 +19,18 @@ Array = jax.Array
 
 
 def _compiled(initialiser: Callable[..., Array]) -> Callable[..., Array]:
-    """Returns an initialiser with the same bits inside of `jit` and out; it compiles once."""
+    """Returns an initialiser that compiles once and has the same bits inside and outside `jit`."""
     return jax.jit(initialiser, static_argnums=(1, 2))
 
 
 @functools.cache
 def normal(stddev: float) -> Callable[..., Array]:
-    """Returns an initialiser of normal numbers."""
+    """Returns a normal initialiser."""
     return _compiled(nn.initializers.normal(stddev))
 
 
 glorot_uniform = _compiled(nn.initializers.xavier_uniform())
-# Embeddings of variance 1 / D, by the values that flax has.
+# Embeddings of variance 1 / D, as in flax.
 _unit_rows = nn.initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
 embed = functools.partial(nn.Embed, embedding_init=_compiled(_unit_rows))
 
@@ -38,22 +38,21 @@ embed = functools.partial(nn.Embed, embedding_init=_compiled(_unit_rows))
 def linear(
     dtype: jnp.dtype, kind: Callable[..., nn.Module] = nn.Dense, **options: Any
 ) -> Callable[..., nn.Module]:
-    """Returns the constructor of linear maps, `kind`, with Glorot's values, by `kernels.chosen`."""
+    """Returns the constructor of `kind`, with Glorot initialisation and `kernels.chosen`."""
     options |= {"kernel_init": glorot_uniform, "dot_general": kernels.chosen().dot_general}
     return functools.partial(kind, dtype=dtype, **options)
 
 
 def einsum(letters: str, *operands: Array) -> Array:
-    """Returns `jnp.einsum` in the type of the operands, its product by `kernels.chosen`."""
+    """Returns `jnp.einsum` in the operands' dtype, computed by `kernels.chosen`."""
     return jnp.einsum(letters, *operands, _dot_general=kernels.chosen().dot_general)
 
 
 class Dropout(nn.Module):
-    """Sets elements to zero with probability `rate`, scales the others by 1 / (1 - rate).
+    """Sets elements to zero with probability `rate`, and scales the rest by 1 / (1 - rate).
 
-    Srivastava et al. 2014; paper 5.4. Half a random word, 16 bits, decides on an element, so the
-    rate is right to 2^-17. A whole word each, as in flax's module, is a fifth of a training step's
-    time on a CPU.
+    Srivastava et al. 2014; paper 5.4. Each element takes 16 random bits, so the rate is right to
+    2^-17. A 32-bit word per element, as in flax, is a fifth of a training step's time on a CPU.
     """
 
     rate: float
@@ -67,45 +66,45 @@ class Dropout(nn.Module):
             return jnp.zeros_like(x)
         shape = (*x.shape[:-1], -(-x.shape[-1] // 2))
         words = jax.random.bits(self.make_rng("dropout"), shape, jnp.uint32)
-        # The low halves of all words, then the high ones, and one too many where D is odd. Low and
-        # high in turn (a bitcast) is a layout that TPUs and CPUs must first bring into this one.
+        # All low halves, then all high ones, and one too many if D is odd. TPUs and CPUs would
+        # first have to convert the interleaved layout of a bitcast.
         halves = jnp.concatenate([words & 0xFFFF, words >> 16], axis=-1)[..., : x.shape[-1]]
         scaled = (x.astype(jnp.float32) * (2**16 / kept)).astype(x.dtype)
         return jnp.where(halves < kept, scaled, 0)
 
 
-# Checkpointed: to compute it again in the backward pass costs less than to read it from memory.
+# Checkpointed, because the backward pass recomputes it in less time than reading it from memory.
 @jax.checkpoint
 def gelu(x: Array) -> Array:
-    """Returns x times the probability that a standard normal number is below x.
+    """Returns x times the probability that a standard normal variable is below x.
 
-    Hendrycks and Gimpel 2016. It is right to 1e-6, and 0 below -5.5, where flax's has all digits
-    and takes CPUs twice as long.
+    Hendrycks and Gimpel 2016. It is right to 1e-6, and 0 below -5.5. flax's GELU has all digits and
+    takes twice as long on CPUs.
     """
-    wide = x.astype(jnp.float32)  # 1 + erf would lose a bfloat16's few digits
+    wide = x.astype(jnp.float32)  # in bfloat16, 1 + erf would lose most digits
     return (0.5 * wide * (1 + jax.lax.erf(wide * 0.5**0.5))).astype(x.dtype)
 
 
 def logits(x_BTD: Array, matrix_VD: Array, dtype: jnp.dtype = jnp.float32) -> Array:
-    """Returns logits [B, T, V] in `dtype`: einsum("BTD,VD->BTV") in the type of x."""
+    """Returns logits [B, T, V] in `dtype`: einsum("BTD,VD->BTV") of operands in the dtype of x."""
     return kernels.chosen().logits(x_BTD, matrix_VD.astype(x_BTD.dtype), dtype)
 
 
 def split(array: Array, blocks: int) -> Array:
-    """Returns [B, T, ...] as [n, B, T / n, ...], with n = gcd(blocks, T) blocks.
+    """Returns [B, T, ...] as n = gcd(blocks, T) equal blocks, [n, B, T / n, ...].
 
-    They are equally long: 4 blocks of 32 for T = 128, 2 blocks of 33 for T = 66.
+    With blocks = 4, T = 128 gives 4 blocks of 32, and T = 66 gives 2 blocks of 33.
     """
-    # The axis of the blocks goes first, because lax.map and lax.scan loop over the first axis. T is
-    # the axis that is divided, because B is sharded.
+    # Blocks are the first axis, because lax.map and lax.scan loop over it. T is divided, because B
+    # is sharded.
     B, T, *rest = array.shape
     blocks = math.gcd(blocks, T)
     return array.reshape(B, blocks, T // blocks, *rest).swapaxes(0, 1)
 
 
-# The forward pass computes the gradient too, while a block's logits are in memory; the backward
-# pass only scales it by the cotangent. jax.checkpoint would compute the logits twice, which costs
-# 11 % of a step of the base model.
+# The forward pass also computes the gradient, while a block's logits are in memory. The backward
+# pass only scales it by the cotangent. jax.checkpoint would compute the logits twice, at 11 % of a
+# step of the base model.
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def sum_over_blocks(
     loss: Callable, x_blocks: Array, matrices: list, targets: Array, weights: Array
@@ -113,7 +112,7 @@ def sum_over_blocks(
     """Returns the sums over all blocks of loss(x, matrices, targets, weights) -> (loss, sums).
 
     `x_blocks` is [blocks, B, T / blocks, D]; targets and weights are [blocks, B, T / blocks]. Only
-    sums["loss"], which is the loss, has a gradient, with respect to x and the matrices.
+    sums["loss"] has a gradient, with respect to x and the matrices.
     """
     return _sum_over_blocks_forward(loss, x_blocks, matrices, targets, weights)[0]
 
@@ -128,7 +127,7 @@ def _sum_over_blocks_forward(
         (x_gradient, gradients), sums = gradient(x_BTD, matrices, targets_BT, weights_BT)
         return jax.tree.map(jnp.add, total, (sums, gradients)), x_gradient
 
-    # The sums and the matrices' gradients are added up; each block has its own gradient of x.
+    # Add up the sums and the matrices' gradients; each block has its own gradient of x.
     _, sums = jax.eval_shape(loss, x_blocks[0], matrices, targets[0], weights[0])
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (sums, matrices))
     (sums, gradients), x_gradients = jax.lax.scan(add, zeros, (x_blocks, targets, weights))

@@ -1,4 +1,4 @@
-"""An ensemble: several models over one vocabulary as one, with the mean of their probabilities."""
+"""An ensemble of models over one vocabulary, which averages their probabilities."""
 
 import math
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ Array = jax.Array
 class Ensemble(nn.Module):
     """Scores and decodes like any model; its params are {"members_0": ..., "members_1": ..., ...}.
 
-    No instance may be a member twice: it would share its params. Memory and cache are tuples of the
-    members'.
+    Members must be distinct instances, because equal instances would share params. Memory and cache
+    are tuples, one entry per member.
     """
 
     members: tuple[nn.Module, ...]
 
     @property
     def dtype(self) -> str:
-        """Returns the members' dtype, which tasks/saved_model.py has made the same."""
+        """Returns the members' dtype; tasks/saved_model.py has made them equal."""
         return getattr(self.members[0], "dtype", "float32")
 
     @property
     def position_limit(self) -> float:
-        """Returns the number of positions that every member allows."""
+        """Returns the smallest of the members' limits."""
         return min(getattr(model, "position_limit", math.inf) for model in self.members)
 
     def __call__(self, *inputs: Array, train: bool, **named: Array) -> Array:
@@ -59,5 +59,5 @@ class Ensemble(nn.Module):
 def _log_mean_probs(logits: Sequence[Array]) -> Array:
     """Returns the log of the mean of the members' probabilities, [..., V]."""
     log_probs = jnp.stack([jax.nn.log_softmax(x.astype(jnp.float32)) for x in logits])
-    # log(sum of probabilities / count), without leaving log space, where small ones would be 0.
+    # log(sum of probabilities / count), in log space so that small probabilities do not underflow.
     return jax.nn.logsumexp(log_probs, axis=0) - math.log(len(logits))

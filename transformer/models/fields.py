@@ -1,7 +1,7 @@
-"""A model's fields: flat as the keys of config.model, and checks whose messages name the key.
+"""A model's fields, flat as the keys of config.model, and checks of their values.
 
-Fields that several models share are a record, such as `layer_options.LayerOptions`: a frozen
-dataclass, which is one field of a model. In config.model its fields stand beside the model's own.
+Models share fields by a record, such as `layer_options.LayerOptions`: a frozen dataclass that is
+one field of the model. In config.model its fields stand beside the model's own.
 """
 
 import dataclasses
@@ -14,15 +14,15 @@ from transformer import registry
 from transformer.errors import UserError, check_value
 
 FLAX = {"parent", "name"}  # fields that every flax module has
-METHODS = ("encode", "prepare", "step")  # of a model that is decoded
+METHODS = ("encode", "prepare", "step")  # that decoding calls
 
 
 def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
-    """Builds the model of this name in registry.MODELS; its module is imported only now.
+    """Imports and builds the model of this name in registry.MODELS.
 
-    `sizes` are the fields that the data decide on, such as source_vocab_size and num_classes.
-    UserError if the name is not in the table or the model of another task, or if `fields` are not
-    exactly the model's other fields.
+    `sizes` are the fields that depend on the data, such as source_vocab_size and num_classes.
+    UserError if the table lacks the name, if the model is another task's, or if `fields` are not
+    exactly the model's remaining fields.
     """
     check_value("architecture", architecture, tuple(registry.MODELS))
     model = registry.load(registry.MODELS[architecture])
@@ -32,7 +32,7 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
             f"config.architecture={architecture!r} is a model of another task: "
             f"{model.__name__} has no {', '.join(sorted(lacking))}"
         )
-    # What is left must be the keys of config.model: neither more nor fewer.
+    # The remaining fields must equal the keys of config.model.
     known -= sizes.keys()
     for field in sorted(known ^ fields.keys()):
         lacks = f"is not a field of {model.__name__}" if field in fields else "is missing"
@@ -41,7 +41,7 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
 
 
 def names(model: type[nn.Module]) -> set[str]:
-    """Returns the names of a model's fields; a record is replaced by the fields in it."""
+    """Returns the names of a model's fields, with records replaced by their fields."""
     flat = {f.name for f in dataclasses.fields(model)} - FLAX
     # {options, dtype} becomes {d_model, d_ff, ..., dtype}.
     for name, record in _records(model).items():
@@ -67,33 +67,33 @@ def values(model: nn.Module) -> dict[str, Any]:
 def _records(model: nn.Module | type[nn.Module]) -> dict[str, type]:
     """Returns {field: type} for the fields of a model that are records."""
     types = {f.name: f.type for f in dataclasses.fields(model)}
-    # Modules are dataclasses, too, but they are layers, not values.
+    # Modules are dataclasses, too, but not records.
     is_record = lambda x: dataclasses.is_dataclass(x) and not issubclass(x, nn.Module)
     return {name: x for name, x in types.items() if is_record(x)}
 
 
 def check_rules(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
-    """Raises UserError for a field that breaks its rule, see `errors.check_value`."""
+    """Raises UserError for a field that breaks its rule (see `errors.check_value`)."""
     for name, rule in rules.items():
         check_value(f"model.{name}", getattr(model, name), rule)
 
 
 def check_methods(model: nn.Module, otherwise: str = "") -> None:
-    """Raises UserError for a model that lacks one of the methods that decoding calls.
+    """Raises UserError for a model that lacks one of the METHODS.
 
-    `otherwise` ends the message: what the user can choose instead.
+    `otherwise` ends the message with an alternative for the user.
     """
     if lacking := [name for name in METHODS if not hasattr(model, name)]:
         raise UserError(
             f"{type(model).__name__} cannot be decoded without the methods {', '.join(lacking)}, "
-            f"of which models/__init__.py says what they do{otherwise}"
+            f"described in models/__init__.py{otherwise}"
         )
 
 
 def check_shared_vocabulary(model: nn.Module, *, otherwise: str) -> None:
     """Raises UserError for tied_embeddings='all' with two vocabularies.
 
-    `otherwise` ends the message: which other tied_embeddings the model has.
+    `otherwise` ends the message with the model's alternative.
     """
     if model.tied_embeddings == "all" and model.source_vocab_size != model.target_vocab_size:
         raise UserError(

@@ -1,7 +1,7 @@
-"""What has faster forms for some platforms: here in its plain form, the chosen one by `chosen`.
+"""Kernels: functions with faster forms for some platforms, here in their plain form.
 
-`config.kernels` is a name in registry.KERNELS. Plain forms say what is computed, and work anywhere;
-others are in families/kernels, with their measurements.
+`config.kernels` is a name in registry.KERNELS. Plain forms run anywhere and define the results.
+Faster forms are in families/kernels, with their measurements.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,18 @@ Tree = Any
 
 
 class Kernels(NamedTuple):
-    """Functions that another set of kernels may compute in its own way."""
+    """A set of kernels, one implementation of each function."""
 
-    dot_general: Callable  # of linear maps and attention: that of jax.lax, in the type of x
+    dot_general: Callable  # as jax.lax.dot_general, in the dtype of x; of linear maps and attention
     logits: Callable[[Array, Array, jnp.dtype], Array]  # (x_BTD, matrix_VD, dtype) -> logits_BTV
     # (logits_BTV, targets_BT) -> log normaliser, gold logit, sum, maximum: [B, T] in float32
     class_sums: Callable[[Array, Array], tuple[Array, Array, Array, Array]]
-    # (MultiHeadAttention) -> None, or what takes the place of its `attend` in training, without
+    # (MultiHeadAttention) -> None, or a replacement for its `attend` in training that has no
     # weights: (q_BTHK, (keys_BHKS, values_BHSC), mask_BTS) -> context_BTHC. UserError for a layer
-    # that it does not have.
+    # that it does not support.
     fused_attention: Callable[[Any], Callable | None]
-    cond: Callable  # that of jax.lax
-    # (tree, axis) -> global norm; axis as in `train_step`: with None arrays may be sharded
+    cond: Callable  # as jax.lax.cond
+    # (tree, axis) -> global norm; axis as in `train_step`: if None, arrays may be sharded
     norm: Callable[[Tree, str | None], Array]
 
 
@@ -42,7 +42,7 @@ def logits(x_BTD: Array, matrix_VD: Array, dtype: jnp.dtype) -> Array:
 def class_sums(logits_BTV: Array, targets_BT: Array) -> tuple[Array, Array, Array, Array]:
     """Returns log normaliser, gold logit, sum and maximum over the classes."""
     logits_BTV = logits_BTV.astype(jnp.float32)
-    # Index computation: gold_BT[b, t] = logits_BTV[b, t, targets_BT[b, t]].
+    # gold_BT[b, t] = logits_BTV[b, t, targets_BT[b, t]]
     gold_BT = jnp.take_along_axis(logits_BTV, targets_BT[..., None], axis=-1)[..., 0]
     log_normaliser_BT = jax.nn.logsumexp(logits_BTV, axis=-1)
     return log_normaliser_BT, gold_BT, logits_BTV.sum(axis=-1), logits_BTV.max(axis=-1)
@@ -57,16 +57,16 @@ PLAIN = Kernels(
     norm=lambda tree, axis: optax.tree.norm(tree),
 )
 
-# Part of the key of JAX's caches: a function that was traced with other kernels is traced again.
+# Part of the key of JAX's caches, so that other kernels trace a function again.
 _name = jax.make_user_context("plain")
 
 
 def use(name: str) -> None:
-    """Chooses the kernels of all that this process traces from now on; UserError for no name."""
+    """Chooses the kernels of all functions traced from now on; UserError for an unknown name."""
     check_value("kernels", name, tuple(registry.KERNELS))
     _name.set_global(name)
 
 
 def chosen() -> Kernels:
-    """Returns the kernels of the last `use`, at first the plain ones."""
+    """Returns the kernels of the last `use`, by default the plain ones."""
     return registry.load(registry.KERNELS[_name.value])

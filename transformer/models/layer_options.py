@@ -1,7 +1,7 @@
-"""The hyper-parameters of the layers of all Transformers.
+"""The layers' hyper-parameters, shared by all Transformers.
 
-A model has a field `options: LayerOptions`. A new hyper-parameter of the layers is a field of it
-and a key of configs/_layers.py; what only one part of a box needs is a field of that part.
+A model has a field `options: LayerOptions`. To add a hyper-parameter, add a field here and a key to
+configs/_layers.py; if only one part of a box reads it, make it a field of that part.
 """
 
 import dataclasses
@@ -17,19 +17,19 @@ class LayerOptions:
     num_layers: int
     key_size: int  # of one head; 0: d_model / num_heads
     value_size: int  # likewise
-    # The parts of the boxes of figure 1 (boxes.py), here with the paper's.
-    mixer: str  # 'attention'; may be a pattern of the layers
+    # The parts in the boxes of figure 1 (boxes.py); comments give the paper's.
+    mixer: str  # 'attention'; may be a pattern over the layers
     score: str  # 'scaled_dot'
     positions: str  # 'interleaved' sinusoids
-    feed_forward: str  # 'relu'; may be a pattern of the layers
+    feed_forward: str  # 'relu'; may be a pattern over the layers
     norm: str  # 'layer'
     residual: str  # 'post'
-    final_norm: bool  # one more norm on top, as pre-norm needs; the paper has none
+    final_norm: bool  # after the last layer, as pre-norm needs; the paper has none
     attention_bias: bool
     dropout_rate: float  # of sub-layers' outputs and of the embedded input
     attention_dropout_rate: float
     activation_dropout_rate: float  # inside the feed-forward network
-    remat: bool  # in training, compute each layer's activations again in the backward pass
+    remat: bool  # recompute each layer's activations in the backward pass
 
 
 def head_sizes(options: LayerOptions) -> tuple[int, int]:

@@ -32,7 +32,7 @@ class FeedForward(nn.Module):
         return dense.linear(self.dtype)(x_BTD.shape[-1], name="outer")(h_BTF)
 
     def hidden(self, x_BTD: Array) -> Array:
-        """Returns the inner activations, which alone are d_ff wide."""
+        """Returns the inner activations, [B, T, d_ff]."""
         return self.activate(dense.linear(self.dtype)(self.options.d_ff, name="inner")(x_BTD))
 
     @nn.nowrap
@@ -42,7 +42,7 @@ class FeedForward(nn.Module):
 
 
 def layer_norm(dtype: jnp.dtype, name: str | None = None, epsilon: float = 1e-6) -> nn.Module:
-    """Returns LayerNorm (Ba et al. 2016): over the features of each position."""
+    """Returns LayerNorm over the features of each position (Ba et al. 2016)."""
     check_value("model.norm.epsilon", epsilon, "above 0")
     return nn.LayerNorm(epsilon=epsilon, dtype=dtype, name=name)
 
@@ -56,8 +56,8 @@ class Residual(nn.Module):
     multiply_adds = 0  # of one position, besides the sub-layer's
 
     def normalise(self, x_BTD: Array) -> Array:
-        """Applies the norm of the layers, LayerNorm in the paper."""
-        # The name is part of the params' paths, so that checkpoints tell LayerNorm from RMSNorm.
+        """Applies the norm, LayerNorm in the paper."""
+        # Its name is in the params' paths, so that checkpoints tell LayerNorm from RMSNorm.
         [named] = boxes.parse("norm", self.options.norm)
         norm = boxes.part("norm", self.options.norm, dtype=self.dtype)
         return norm(name=f"{named.name}_norm")(x_BTD)
@@ -79,7 +79,7 @@ class PostNorm(Residual):
 class PreNorm(Residual):
     """x + Dropout(Sublayer(LayerNorm(x))), as in the last version of tensor2tensor.
 
-    Departure: the paper's text is PostNorm, in which deep stacks are hard to train.
+    Not in the paper: deep stacks are hard to train with its PostNorm.
     """
 
     @nn.compact
@@ -88,11 +88,10 @@ class PreNorm(Residual):
 
 
 class Layer(nn.Module):
-    """Applies self-attention, cross-attention, feed-forward network (paper 3.1, figure 1).
+    """Applies self-attention, cross-attention and feed-forward network (paper 3.1, figure 1).
 
-    An encoder's layer (figure 1, left) has no cross-attention, nor has that of a decoder-only
-    model. A decoder's (right) has it, to the encoder's output. Another mixer can be in the place of
-    self-attention, and has its name (boxes.py).
+    Only the layer of an encoder-decoder's decoder (figure 1, right) has cross-attention, to the
+    encoder's output. Another mixer may replace self-attention, under the same name (boxes.py).
     """
 
     self_attention: nn.Module
@@ -115,15 +114,15 @@ class Layer(nn.Module):
     ) -> tuple[Array, Any]:
         """Returns the layer's output [B, T, D], and the mixer's state after a step of decoding.
 
-        `view` says which positions each query sees; a decoder's is causal. `memory` holds the keys
-        and values of the encoder's output, from `cross_attention.project`; `memory_view` says which
-        of them each query sees. With `queries`, x [B, Q, D] are further tokens of each beam, and
-        the mixer continues from `state`; otherwise x are all positions.
+        `view` masks self-attention; a decoder's is causal. `memory` is the keys and values of the
+        encoder's output, from `cross_attention.project`, and `memory_view` masks them. With
+        `queries`, x [B, Q, D] are the next tokens of each beam, and the mixer continues from
+        `state`; otherwise x are all positions.
         """
 
-        # Projects inside the residual wrapper: pre-norm applies to keys and values, too.
+        # Keys and values are projected inside the residual, so that pre-norm applies to them, too.
         def self_attention(y_BTD: Array) -> Array:
-            nonlocal state  # a sub-layer returns its output only; see Residual
+            nonlocal state  # because Residual takes a sub-layer that returns its output only
             if queries is None:
                 return self.self_attention(y_BTD, view, train=train)
             y_BTD, state = self.self_attention.step(y_BTD, queries, state)
@@ -133,7 +132,7 @@ class Layer(nn.Module):
             return self.cross_attention(y_BTD, memory, memory_view, train=train)
 
         x_BTD = self.self_attention_residual(x_BTD, self_attention, train=train)
-        # The memory's keys and values are normalised once, by the encoder, not in each layer.
+        # The encoder has normalised the memory once for all layers.
         if self.cross_attention is not None:
             x_BTD = self.cross_attention_residual(x_BTD, cross_attention, train=train)
         if self.feed_forward is not None:

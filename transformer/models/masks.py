@@ -1,4 +1,4 @@
-"""Which positions see which: the texts of a packed row are apart, a decoder sees no later word."""
+"""Attention masks: texts of a packed row do not see each other, a decoder sees no later token."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ Array = jax.Array
 
 
 class View(NamedTuple):
-    """Which keys each query may attend to, and where queries and keys stand in their sentences."""
+    """The keys that each query may attend to, and the positions of queries and keys."""
 
-    mask_BTS: Array  # bool; [B, 1, S] is one for all queries
+    mask_BTS: Array  # bool; [B, 1, S] if all queries share it
     # int; read by relative positions only.
     query_positions_BT: Array
     key_positions_BS: Array
-    # int: the texts of a row are numbered from 1, 0 is padding. None: a row is one text, as in a
-    # step of decoding. Read by mixers that have no use for a mask.
+    # int: the texts of a row are numbered from 1, 0 is padding. None if a row is one text, as in a
+    # step of decoding. Read by mixers that take no mask.
     segments_BT: Array | None = None
 
 
@@ -30,9 +30,9 @@ def same_segment(query_segments_BT: Array, key_segments_BS: Array) -> Array:
 
 
 def self_view(positions_BT: Array, segments_BT: Array, *, causal: bool) -> View:
-    """Returns the view of texts that are packed into rows, each of which sees itself only.
+    """Returns the view of packed rows, in which each text sees itself only.
 
-    Causal, a position sees no later one: segments 1 1 2 0 with positions 0 1 0 0 have the mask
+    If causal, a position sees no later one: segments 1 1 2 0 with positions 0 1 0 0 have the mask
     1000 1100 0010 0000.
     """
     mask_BTT = same_segment(segments_BT, segments_BT)

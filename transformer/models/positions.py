@@ -1,6 +1,6 @@
-"""Positions (paper 3.5): how a model knows the order of a text.
+"""Position encodings (paper 3.5).
 
-What came after the paper, such as positions relative to each other, is in families/parts.
+Later ones, such as relative positions, are in families/parts.
 """
 
 import flax.linen as nn
@@ -15,48 +15,48 @@ Array = jax.Array
 
 
 class Positions(nn.Module):
-    """Changes nothing: a kind of positions has its own form of one method or of several.
+    """Changes nothing; each kind of positions overrides one or several methods.
 
-    A model has one for its input, or for each of two, and each self-attention has one, too.
+    A model has an instance for each input, and each self-attention has its own.
     """
 
     options: LayerOptions
 
-    limit = float("inf")  # how many positions a text may have
+    limit = float("inf")  # the longest text, in positions
     multiply_adds = 0  # of `__call__` at one position
-    keys = 0  # how many keys the products with positions are worth, in attention's multiply_adds
+    keys = 0  # products with positions cost as much as this many keys, for attention.multiply_adds
 
     def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
-        """Returns the embedded input with its positions."""
+        """Returns the embedded input with positions."""
         return x_BTD
 
     def heads(self, x_BTHK: Array, positions_BT: Array) -> Array:
-        """Returns queries or keys of self-attention, which are scored, with their positions."""
+        """Returns the queries or keys of self-attention with positions, before they are scored."""
         return x_BTHK
 
     def scores(self, scores_BHTS: Array, q_BTHK: Array, score: nn.Module, view: View) -> Array:
-        """Returns the scores with those of positions, by the layer's `score` function."""
+        """Returns the scores with those of positions added, by the layer's `score` function."""
         return scores_BHTS
 
     def context(self, context_BTHC: Array, weights_BHTS: Array, view: View) -> Array:
-        """Returns the sums of values with those of positions, by the same weights."""
+        """Returns the context with that of positions added, by the same weights."""
         return context_BTHC
 
 
 def has(kind: type[Positions], *methods: str) -> bool:
-    """Returns whether a kind of positions has one of these methods of its own."""
+    """Returns whether a kind of positions overrides one of the methods."""
     return any(getattr(kind, name) is not getattr(Positions, name) for name in methods)
 
 
 class Encoding(Positions):
-    """Adds a vector for each position to the input; `encode` computes it."""
+    """Adds a vector to each position of the input; `encode` computes it."""
 
     def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
         return x_BTD + self.encode(positions_BT)
 
 
 class Interleaved(Encoding):
-    """The paper's sinusoids, of any positions."""
+    """The paper's sinusoids."""
 
     def encode(self, positions_BT: Array) -> Array:
         return sinusoids(positions_BT, self.options.d_model)
@@ -65,7 +65,7 @@ class Interleaved(Encoding):
 class Concatenated(Encoding):
     """The sinusoids of tensor2tensor, the authors' code (get_timing_signal_1d).
 
-    All sines are before all cosines, and wave i is of pos / 10000^(i/(D/2-1)).
+    All sines come before all cosines, and wave i has the angle pos / 10000^(i/(D/2-1)).
     """
 
     def encode(self, positions_BT: Array) -> Array:
@@ -76,7 +76,7 @@ class Concatenated(Encoding):
 class Learned(Encoding):
     """A learned vector for each of `max_positions` positions (paper, table 3, row E).
 
-    The paper gives no initial values. These are N(0, 1/D), as the embeddings before sqrt(D).
+    Not in the paper: the initial values, N(0, 1/D) as in the embeddings before sqrt(D).
     """
 
     max_positions: int = 0  # the model's
@@ -86,7 +86,7 @@ class Learned(Encoding):
     def encode(self, positions_BT: Array) -> Array:
         D = self.options.d_model
         table_PD = self.param("embedding", dense.normal(D**-0.5), (self.max_positions, D))
-        # Padding may have positions beyond the learned ones.
+        # Padding may have positions beyond the table.
         return jnp.take(table_PD, positions_BT, axis=0, mode="clip")
 
 

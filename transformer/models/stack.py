@@ -21,11 +21,11 @@ Array = jax.Array
 class Stack(nn.Module):
     """Applies layers of self-attention, cross-attention to a memory, and feed-forward network.
 
-    An encoder has no cross-attention, nor has a decoder-only model; their memory is None.
+    An encoder and a decoder-only model have no cross-attention, and their memory is None.
     """
 
     options: LayerOptions
-    causal: bool  # whether no position sees a later one, as in a decoder
+    causal: bool  # True in a decoder: no position sees a later one
     dtype: str  # of activations
     cross_attention: bool = False
 
@@ -61,13 +61,13 @@ class Stack(nn.Module):
         *,
         train: bool,
     ) -> Array:
-        """Returns the output [B, T, D] at all positions at once.
+        """Returns the output [B, T, D] of all positions.
 
-        The views say which positions of x and of the memory each position of x sees.
+        `view` masks the positions of x, and `memory_view` those of the memory.
         """
 
-        # nn.remat takes a function of a submodule and the arrays whose gradients it computes. The
-        # memory is projected inside: with `remat` its keys and values are recomputed, too.
+        # nn.remat takes a function of a submodule and of the arrays that need gradients. The memory
+        # is projected inside, so that its keys and values are recomputed, too.
         def apply(layer: nn.Module, x_BTD: Array, memory_BSD: Array | None) -> Array:
             memory = layer.cross_attention.project(memory_BSD) if self.cross_attention else None
             return layer(x_BTD, view, memory, memory_view, train=train)[0]
@@ -78,11 +78,11 @@ class Stack(nn.Module):
         return self.norm(x_BTD) if self.options.final_norm else x_BTD
 
     def project(self, memory_BSD: Array) -> list[KeysValues]:
-        """Projects a memory to the keys and values of each layer's cross-attention, for `step`."""
+        """Returns the memory's keys and values of each layer's cross-attention, for `step`."""
         return [layer.cross_attention.project(memory_BSD) for layer in self.layers]
 
     def empty_cache(self, x_BTD: Array, room: int, num_beams: int) -> Cache:
-        """Returns a cache for inputs like x, of which only the shape and the type are used."""
+        """Returns an empty cache for inputs with the batch size, width and dtype of x."""
         return Cache(
             [layer.self_attention.empty_state(x_BTD, room, num_beams) for layer in self.layers],
             cache.empty_ancestry(len(x_BTD), room, num_beams),
@@ -100,7 +100,7 @@ class Stack(nn.Module):
 
         `memories` come from `project`.
         """
-        # A decoder-only model has no memories: None for each layer.
+        # A decoder-only model has no memories.
         memories, updated = memories or [None] * len(self.layers), []
         for layer, memory, state in zip(self.layers, memories, states, strict=True):
             x_BQD, state = layer(
@@ -131,12 +131,12 @@ def _check_both_ways(options: LayerOptions) -> None:
 def multiply_adds(
     options: LayerOptions, length: int, *, causal: bool, cross_attention: bool = False
 ) -> int:
-    """Returns the multiply-adds of one of `length` positions in all layers, and below the first."""
+    """Returns the multiply-adds of one of `length` positions, in all layers and the input's."""
     given = {"options": options, "causal": causal, "dtype": jnp.dtype("float32")}
 
     def modules(box: str, count: int = options.num_layers) -> list[nn.Module]:
         made = boxes.parts(box, getattr(options, box), count, **given)
-        # Without a parent, which a model whose method calls this would be.
+        # Unbound: called inside a model's method, flax would make them its submodules.
         return [part(parent=None) for part in made]
 
     sublayers = [mixer.multiply_adds(length) for mixer in modules("mixer")]
@@ -171,13 +171,13 @@ def take_packed_rows(model: nn.Module) -> bool:
 
 
 def input_positions(model: nn.Module, **parent: None) -> Positions:
-    """Returns the positions of a model's input; a method that is no `setup` gives parent=None."""
+    """Returns the positions of a model's input; pass parent=None outside `setup`."""
     given = {"options": model.options, "max_positions": model.max_positions}
     return boxes.part("positions", model.options.positions, **given)(**parent)
 
 
 def position_limit(model: nn.Module) -> float:
-    """Returns how many positions a text of a model may have; infinity if there is no limit."""
+    """Returns the number of positions that a model's text may have; infinity if unlimited."""
     return input_positions(model, parent=None).limit
 
 
@@ -190,16 +190,16 @@ def _mixers(model: nn.Module) -> list[type[nn.Module]]:
 def stacked_weights(sown: dict) -> dict[str, Array]:
     """Returns the attention weights of a model by kind, stacked over its layers.
 
-    'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T], and 'cross' [L, B, H, T, S] where there
-    are both. `sown` is the collection 'intermediates'. Keys after a decoder's query have weight 0,
-    as have all keys of a layer whose mixer sows no weights, below one that does.
+    The kinds are 'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T] and 'cross' [L, B, H, T, S].
+    `sown` is the collection 'intermediates'. A layer whose mixer sows no weights gets zeros if a
+    later layer sows some.
     """
     kinds = {
         "encoder": ("encoder", "self_attention"),
         "decoder": ("decoder", "self_attention"),
         "cross": ("decoder", "cross_attention"),
     }
-    # Flax sows a tuple with one entry per call: [0] is the only one.
+    # Flax sows a tuple with one entry per call; there is one call.
     weights = {}
     for kind, (half, part) in kinds.items():
         by_layer = {

@@ -19,17 +19,17 @@ Array = jax.Array
 class Transformer(nn.Module):
     """Maps sources and shifted targets to logits.
 
-    Params are float32. Activations have `dtype`, except in softmax, loss and position encodings,
-    which are always float32.
+    Params are float32. Activations have `dtype`; softmax, loss and position encodings are always
+    float32.
     """
 
     source_vocab_size: int
     target_vocab_size: int
-    options: LayerOptions  # num_layers is that of the encoder
-    num_decoder_layers: int  # 0: as many as in the encoder
-    decoder_mixer: str  # '': as in the encoder
-    max_positions: int  # how many positions are learned; the others have no limit
-    tied_embeddings: str  # which are one matrix: 'all'; 'target' and output; 'none'
+    options: LayerOptions  # num_layers is the encoder's
+    num_decoder_layers: int  # 0 for the encoder's
+    decoder_mixer: str  # '' for the encoder's
+    max_positions: int  # of learned positions; sinusoids have no limit
+    tied_embeddings: str  # one matrix for 'all', for 'target' and output, or 'none'
     output_bias: bool  # of the logits
     dtype: str
 
@@ -53,10 +53,10 @@ class Transformer(nn.Module):
         if self.tied_embeddings == "none":
             self.output_embedding = embedding_table(num_embeddings=self.target_vocab_size)
         if self.output_bias:
-            # The paper names no bias; Marian's checkpoints have one.
+            # Not in the paper: Marian's checkpoints have a bias.
             zeros = nn.initializers.zeros
             self.bias_V = self.param("output_bias", zeros, (self.target_vocab_size,))
-        # Two modules, because learned positions are two tables: one for each side.
+        # Two modules, because learned positions have one table per side.
         self.source_positions = stack.input_positions(self)
         self.target_positions = stack.input_positions(self)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
@@ -78,14 +78,14 @@ class Transformer(nn.Module):
     ) -> Array:
         """Returns the decoder's output [B, T, D], which `logits` maps to the vocabulary.
 
-        All inputs are int [B, S] or [B, T]. `target` is already shifted right. Segments number the
-        sentence pairs of a packed row from 1, 0 is padding; positions count from 0 in each. A query
-        attends only to its own pair, and in the target only to its own and earlier positions.
+        Inputs are int [B, S] or [B, T], and `target` is already shifted right. Segments number the
+        sentence pairs of a packed row from 1; 0 is padding. Positions count from 0 in each pair. A
+        query attends to its own pair only, and in the target to its own and earlier positions only.
         """
         memory_BSD = self.encode(source, source_positions, source_segments, train=train)
         x_BTD = self._embed("target", target, target_positions, train=train)
         view = self_view(target_positions, target_segments, causal=True)
-        # Cross-attention: target segments 1 1 2 and source segments 1 2 2 give 100 100 011.
+        # Cross-attention: target segments 1 1 2 and source segments 1 2 2 have mask 100 100 011.
         memory_mask_BTS = same_segment(target_segments, source_segments)
         memory_view = View(memory_mask_BTS, target_positions, source_positions)
         return self.decoder(x_BTD, view, memory_BSD, memory_view, train=train)
@@ -100,20 +100,19 @@ class Transformer(nn.Module):
     ) -> Array:
         """Returns the encoder's output [B, S, D], the memory; the inputs are those of `hidden`."""
         x_BSD = self._embed("source", source, source_positions, train=train)
-        # Not causal: a source position sees its whole sentence, but not its neighbours in the row.
+        # Not causal: a source position sees its whole sentence, but no other sentence of the row.
         view = self_view(source_positions, source_segments, causal=False)
         return self.encoder(x_BSD, view, train=train)
 
     def prepare(
         self, memory_BSD: Array, memory_mask_BS: Array, room: int, num_beams: int
     ) -> tuple[tuple[list[KeysValues], Array], Cache]:
-        """Returns the (memory, cache) that `step` takes; `room` is for target positions.
+        """Returns the (memory, cache) that `step` takes, with `room` for target positions.
 
-        Each row of `memory_BSD` is one sentence, from position 0 on. The memory is projected to the
-        keys and values of each layer here, once. The W beams of a sentence share them and the KV
-        cache.
+        Each row of `memory_BSD` is one sentence, from position 0 on. The memory is projected once
+        to each layer's keys and values. The W beams of a sentence share them and the KV cache.
         """
-        # One position is enough: only its shape and type are read.
+        # One position is enough, because only its shape and dtype are read.
         cache = self.decoder.empty_cache(memory_BSD[:, :1], room, num_beams)
         return (self.decoder.project(memory_BSD), memory_mask_BS), cache
 
@@ -124,22 +123,22 @@ class Transformer(nn.Module):
         memory: tuple[list[KeysValues], Array],
         cache: Cache,
     ) -> tuple[Array, Cache]:
-        """Returns logits [B, W, T, V] after each of T further tokens of W beams, and the cache.
+        """Returns logits [B, W, T, V] after each of the next T tokens of W beams, and the cache.
 
-        `tokens` are the decoder's input from `position` on: START at 0, then what was generated. T
-        is 1 in a search; a larger T scores a known prefix in one call. cache.py says how beams
-        share the keys and values.
+        `tokens` are the decoder's input from `position` on: START at 0, then the generated tokens.
+        T is 1 in a search; a larger T scores a known prefix in one call. cache.py describes how
+        beams share keys and values.
         """
         memories, memory_mask_BS = memory
         queries = decoder_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
         positions_BQ = queries.view.query_positions_BT
-        # Unpacked rows: source position s of every row is s.
+        # Rows are not packed, so source position s is s in each row.
         memory_positions_BS = jnp.broadcast_to(
             jnp.arange(memory_mask_BS.shape[1]), memory_mask_BS.shape
         )
-        # One mask [B, 1, S] for all queries: each sees its whole source.
+        # All queries share one mask [B, 1, S]: each sees its whole source.
         memory_view = View(memory_mask_BS[:, None, :], positions_BQ, memory_positions_BS)
-        # The positions of one row are those of all: sinusoids are computed once.
+        # All rows have the same positions, so sinusoids are computed for one row.
         x_BQD = self._embed("target", queries.tokens_BQ, positions_BQ[:1], train=False)
         x_BQD, cache = self.decoder.step(x_BQD, queries, memories, memory_view, cache.states)
         return queries.per_beam(self.logits(x_BQD)), cache
@@ -161,19 +160,19 @@ class Transformer(nn.Module):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` rows of `length` positions per side.
 
-        A multiply-add is two. Only matrix products count, attention between all positions of a row,
-        padding included; the backward pass is two forward passes, and `remat` is not counted.
+        Only matrix products count, with attention between all positions of a row, padding included.
+        The backward pass counts as two forward passes; `remat` is not counted.
         """
         encoder = stack.multiply_adds(self.options, length, causal=False)
         decoder = stack.multiply_adds(
             self.decoder_options, length, causal=True, cross_attention=True
         )
         logits = self.options.d_model * self.target_vocab_size
-        # 3: forward, and the gradients of inputs and of weights. 2: a multiply and an add.
+        # 3: forward, gradients of inputs, gradients of weights. 2: a multiply and an add.
         return 3 * 2 * rows * length * (encoder + decoder + logits)
 
     def _embed(self, side: str, ids_BT: Array, positions_BT: Array, *, train: bool) -> Array:
-        """Embeds ids, times sqrt(d_model), adds positions, drops out (paper 3.4, 3.5, 5.4)."""
+        """Returns embeddings times sqrt(d_model) plus positions, dropped out (3.4, 3.5, 5.4)."""
         embedding, add_positions = {
             "source": (self.source_embedding, self.source_positions),
             "target": (self.target_embedding, self.target_positions),
