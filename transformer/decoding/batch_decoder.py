@@ -1,15 +1,13 @@
-"""Ids -> hypotheses: sentences in batches of few static shapes, several batches at a time.
+"""Ids -> hypotheses: searches in batches of few static shapes, several batches at a time.
 
 A batch shrinks as its sentences finish, and its room for tokens grows as they get longer. Example:
 64 captions of 15 or 16 ids, on one device:
 
     stage  rows  room  runs until
-    1      64    16    t = 16, the room is full; 17 sentences are active
+    1      64    16    the room is full, at t = 16; 17 sentences are active
     2      64    32    at most 64 / 4 = 16 sentences are active, at t = 17
     3      16    64    at most 16 / 4 = 4 sentences are active, at t = 19
-    4      4     64    the last of them finishes, at t = 23
-
-Rows and room take few values (batch_sizes.py), so that few shapes are compiled.
+    4      4     64    the last sentence finishes, at t = 23
 """
 
 import contextlib
@@ -33,23 +31,22 @@ Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the en
 
 
 class Part(NamedTuple):
-    """The input of one search: the ids of a line, or of a part of an over-long line."""
+    """The input of one search: the ids of a line or of a part of an over-long line."""
 
     source: tuple[int, ...]
     prefix: tuple[int, ...] = ()
-    # (line, part) of a sampled part; the number of the search is appended. Folded into the seed.
+    # (line, part) if sampled; the search's number is appended, and all are folded into the seed.
     random_key: tuple[int, ...] = ()
 
 
 class BatchDecoder:
     """Translates ids with a model, by the method of config.decode.
 
-    With `decode.workers` threads, as many batches are searched at the same time on one device; each
-    static shape is compiled by one of them.
+    On one device, `decode.workers` threads search a batch each. Each static shape is compiled once.
     """
 
     def __init__(self, model: nn.Module, **decode: int | float | str):
-        """Takes the keys of config.decode; UserError for values that its method cannot have."""
+        """Takes the keys of config.decode; UserError for values that its method refuses."""
         self.model = model
         self.decode = decode = methods.Decode(**decode)
         self.workers = compiled.Workers(decode.workers)
@@ -67,11 +64,11 @@ class BatchDecoder:
         """Returns each part's hypotheses, best first, or its samples in the order drawn.
 
         `params` come from `compiled.cast_params`. After each batch `report` gets the fraction of
-        the work that is done, up to 1. Several devices share each batch: batches then come one
-        after the other, because two threads must not launch programs of all devices.
+        the work done, up to 1. Several devices share each batch. Batches are then sequential,
+        because two threads must not launch programs on all devices.
         """
         devices = layout.num_devices(params)
-        # Queue of batches, the longest first: what is left for the last workers is short.
+        # Queue of batches, longest first, so that the workers finish at about the same time.
         batches = self._divide(parts, self.workers.count if devices == 1 else 1, devices)
 
         def search(batch: list[tuple[int, Part]]) -> list[Hypotheses]:
@@ -80,7 +77,7 @@ class BatchDecoder:
                 return self._search_batch(params, batch)
 
         searched = self.workers.pool.map(search, batches) if devices == 1 else map(search, batches)
-        # A part's samples come from all of its searches.
+        # A part's samples come from all its searches.
         hypotheses_by_part, num_done = [[] for _ in parts], 0
         for batch, hypotheses_by_row in zip(batches, searched, strict=True):
             num_done += len(batch)
@@ -94,11 +91,11 @@ class BatchDecoder:
     ) -> list[list[tuple[int, Part]]]:
         """Divides the searches of all parts, (index, part), into batches, longest parts first.
 
-        Rows are a power of 4 on each device, within `batch_tokens`: where 7 rows fit, 4. Sorting
-        makes the lengths in a batch alike, which saves padding.
+        Rows per device are a power of 4 within `batch_tokens`: 4 where 7 fit. Sorting by length
+        saves padding.
         """
         length = lambda part: max(len(part.source), len(part.prefix))
-        # Of parts of 3, 9 and 5 ids with 2 searches each: indices 1 1 2 2 0 0.
+        # Parts of 3, 9 and 5 ids with 2 searches each have indices 1 1 2 2 0 0.
         queue = [
             (i, parts[i]._replace(random_key=(*parts[i].random_key, number)))
             for i in sorted(range(len(parts)), key=lambda i: -length(parts[i]))
@@ -107,8 +104,8 @@ class BatchDecoder:
         share = len(queue) // (workers * devices)  # a larger batch would leave a worker idle
         batches = []
         while queue:
-            # Rows per device: what batch_tokens allows, but no more than an equal share for each
-            # worker, nor than are left. These two never lower 4 rows to 1, the next power of 4.
+            # Rows per device fill batch_tokens, within a worker's equal share and the rows left.
+            # Neither limit lowers 4 rows to 1, the next power of 4.
             positions = batch_sizes.positions_per_row(length(queue[0][1]), self.decode.extra_length)
             full = max(1, self.decode.batch_tokens // positions)
             left = -(-len(queue) // devices)
@@ -121,8 +118,7 @@ class BatchDecoder:
     def rehearse(self, params: Tree, lengths: list[int]) -> None:
         """Runs the last step of a search in the largest shape that sources of these lengths need.
 
-        UserError if the step does not fit into the devices' memory. Earlier steps need about as
-        much or less.
+        UserError if the step does not fit into the devices' memory. Earlier steps need no more.
         """
         devices = layout.num_devices(params)
         parts = [Part((tokenizer.UNKNOWN,) * (n - 1) + (tokenizer.END,)) for n in lengths]
@@ -136,17 +132,17 @@ class BatchDecoder:
         with self._fits(batch):
             search = self.begin(params, batch)
             rows, most_room = np.arange(len(search.rng_B)), search.bounds.prefix_BM.shape[1]
-            for room in (most_room // 2, most_room):  # growing takes the memory of both
+            for room in (most_room // 2, most_room):  # growing holds both in memory
                 room = max(room, search.state.tokens_BWT.shape[-1])
                 search = layout.shard_rows(compiled.resize(search, rows, room=room), params)
-            # Only the last step: t = most_room - 1 attends to the whole KV cache.
+            # The last step, t = most_room - 1, attends to the whole KV cache.
             state = search.state._replace(t=search.state.t + most_room - 1)
             until_active = batch_sizes.fewer_rows(len(rows), devices)
             search = search._replace(state=state)
             jax.block_until_ready(self._advance(params, *search, until_active=until_active))
 
     def _fits(self, batch: list[Part]) -> contextlib.AbstractContextManager[None]:
-        """Context manager: turns out-of-memory inside into a UserError that names the batch."""
+        """Context manager that turns out-of-memory into a UserError that names the batch."""
         longest = max(len(part.source) for part in batch)
         size = f"{len(batch)} sentences of {longest} pieces, {self.method.num_beams} beams each,"
         return fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens")
@@ -154,8 +150,8 @@ class BatchDecoder:
     def begin(self, params: Tree, batch: list[Part]) -> compiled.Search:
         """Encodes a batch, and returns the search before its first token.
 
-        Rows are padded to a power of 4 on each device. The first room is the smallest that
-        `batch_sizes.next_room` gives for so many rows.
+        Rows are padded to a power of 4 on each device. The room starts at the smallest of
+        `batch_sizes.next_room`.
         """
         devices = layout.num_devices(params)
         num_rows = batch_sizes.rows_in_powers_of_4(len(batch), devices)
@@ -164,7 +160,7 @@ class BatchDecoder:
         room = min(bounds.prefix_BM.shape[1], batch_sizes.next_room(1, num_rows // devices))
         sources = [part.source for part in batch]
         source_BS = tokenizer.padded(sources, num_rows, batch_sizes.next_fine_length(longest))
-        # (line, part, search) of each row, 0 0 0 for beam search, which draws nothing.
+        # (line, part, search) of each row; 0 0 0 for beam search, which is not random.
         keys = tokenizer.padded([part.random_key for part in batch], num_rows, 3)
         source_BS, keys, bounds = layout.shard_rows((source_BS, keys, bounds), params)
         memory, state, rng_B = self.workers.call(
@@ -178,16 +174,16 @@ class BatchDecoder:
     def _bounds(self, batch: list[Part], rows: int) -> Bounds:
         """Returns the bounds of a batch padded to `rows`.
 
-        max_length is the source's length + extra_length (paper 6.1), or the prefix's length or
-        min_length if one of these is larger. Padded rows have 0: they end at the first step.
+        max_length is the source's length + extra_length (paper 6.1), and at least min_length and
+        the prefix's length. Padded rows have 0, so that they end at the first step.
         """
         least, extra_length = self.decode.min_length, self.decode.extra_length
-        # The source's length is without its end symbol.
+        # The source's length excludes its end symbol.
         limits = [
             max(len(part.source) - 1 + extra_length, least, len(part.prefix)) for part in batch
         ]
-        # From the padded length of the longest source, so that the room takes few values. Only a
-        # long prefix or min_length makes max(limits) + 1 (the end symbol) larger.
+        # Computed from the padded length of the longest source, so that the room takes few values.
+        # Only a long prefix or min_length makes max(limits) + 1 (the end symbol) larger.
         longest = max(len(part.source) for part in batch)
         usual = batch_sizes.positions_per_row(longest, extra_length)
         most_room = batch_sizes.next_power_of_two(max(usual, max(limits) + 1))
@@ -199,48 +195,48 @@ class BatchDecoder:
         )
 
     def _search_batch(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
-        """Searches a batch in stages of fewer rows or more room (the module's docstring)."""
+        """Searches a batch in stages of fewer rows or more room (see the module's docstring)."""
         devices = layout.num_devices(params)
         search = self.begin(params, batch)
         most_room = search.bounds.prefix_BM.shape[1]
-        # rows[i] is the row of the whole batch that is now row i of the search.
+        # Row i of the search is row rows[i] of the whole batch.
         rows = np.arange(len(search.rng_B))
         hypotheses = [[]] * len(rows)
         while True:
             until_active = batch_sizes.fewer_rows(len(rows), devices)
             state = self.workers.call(self._advance, params, *search, until_active=until_active)
-            # Blocks until the stage is computed; other workers compute theirs meanwhile.
+            # Blocks until the stage is computed. Other workers compute meanwhile.
             active = np.asarray(state.active_B)
             tokens_BWT = np.asarray(state.tokens_BWT)[:, : self.method.num_returned]
             scores_BW = np.asarray(state.scores_BW)[:, : self.method.num_returned]
-            # A finished row stays as it is while it pads the batch.
+            # A finished row may still pad the batch; it does not change.
             for i in np.flatnonzero(~active):
                 hypotheses[rows[i]] = finished(tokens_BWT[i], scores_BW[i])
             if not active.any():
                 return hypotheses[: len(batch)]
-            # Active rows first, in their order, then finished ones as padding: of active F T F F T,
-            # a size of 4 keeps rows 1 4 0 2.
+            # Keep the active rows in order, then finished rows as padding: for active F T F F T
+            # and size 4, rows 1 4 0 2.
             size = len(rows)
             while (smaller := batch_sizes.fewer_rows(size, devices)) >= active.sum():
                 size = smaller
             remaining = np.arange(size)
             if size < len(rows):
                 remaining = np.argsort(~active, kind="stable")[:size]
-            # Room is a power of two: enough for position t, the one to be written next.
+            # The room is a power of two that includes position t, the next to be written.
             room = min(most_room, batch_sizes.next_room(int(state.t) + 1, size // devices))
             room = max(room, state.tokens_BWT.shape[-1])
             search = search._replace(state=state)
             search = self.workers.call(compiled.resize, search, remaining, room=room)
             search = layout.shard_rows(search, params)
-            # Rows 8 9 5 of the whole batch and remaining 2 0 leave rows 5 8.
+            # With rows 8 9 5 and remaining 2 0, rows 5 8 are left.
             rows = rows[remaining]
 
 
 def finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
-    """Returns one sentence's finished hypotheses; FloatingPointError if there are none."""
+    """Returns a sentence's finished hypotheses; FloatingPointError without any."""
     hypotheses = []
     for ids, score in zip(tokens_WT.tolist(), scores_W.tolist(), strict=True):
-        # -inf marks an empty slot: fewer hypotheses than beams were finished.
+        # -inf marks an empty slot, where fewer hypotheses than beams finished.
         if score > -np.inf:
             hypotheses.append((ids[: ids.index(tokenizer.END)], score))
     if not hypotheses:

@@ -1,7 +1,4 @@
-"""How many at a time: a stream in chunks, searches in batches, sizes rounded to few values.
-
-Few sizes mean few static shapes to compile.
-"""
+"""Sizes of chunks and batches, rounded so that few static shapes are compiled."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -10,13 +7,13 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 SHORTEST = 16
-FEW_ROWS = 16  # on a device; their steps take little time, so that too much room costs little
+FEW_ROWS = 16  # on a device; their steps are cheap, so unused room costs little
 SHORTEST_OF_FEW_ROWS = 64  # 16 would save 1 % of the time, and need a third more programs
 SHORTEST_MEMORY = 32  # 16 would save 1 % of the time, and need a third more programs
 
 
 def chunks(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
-    """Yields lists of `count` items, the last with what is left; reads no item before its list."""
+    """Yields lists of `count` items, the last perhaps shorter; reads items one list at a time."""
     items = iter(items)
     while chunk := list(itertools.islice(items, count)):
         yield chunk
@@ -26,36 +23,36 @@ def chunks(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
 
 
 def positions_per_row(length: int, extra_length: int) -> int:
-    """Returns how many of `batch_tokens` a row takes: padded source length + extra_length."""
+    """Returns a row's share of `batch_tokens`: padded source length + extra_length."""
     return next_power_of_two(length) + extra_length
 
 
 def next_power_of_two(length: int, least: int = SHORTEST) -> int:
-    """Rounds a length up to a power of two, `least` at least."""
+    """Rounds a length up to a power of two, at least `least`."""
     return max(least, next_power(2, length))
 
 
 def next_room(length: int, rows: int) -> int:
-    """Rounds the room for tokens up to a power of two, for so many rows on a device.
+    """Rounds the room for tokens up to a power of two, for `rows` rows on a device.
 
-    At least SHORTEST, or SHORTEST_OF_FEW_ROWS for FEW_ROWS or fewer.
+    At least SHORTEST, or SHORTEST_OF_FEW_ROWS for up to FEW_ROWS rows.
     """
     return next_power_of_two(length, SHORTEST_OF_FEW_ROWS if rows <= FEW_ROWS else SHORTEST)
 
 
 def next_fine_length(length: int) -> int:
-    """Rounds a length up to one of two per octave: 2, 4, 6, 8, 12, 16, 24, 32, 48, 64.
+    """Rounds a length up to one of two values per octave: 2, 4, 6, 8, 12, 16, 24, 32, 48, 64.
 
-    Four per octave would save the encoder 8 % of its positions, which is 0.6 % of the time to
-    translate a file, and need 16 programs instead of 11.
+    Four per octave would save the encoder 8 % of its positions, or 0.6 % of the time to translate a
+    file, but need 16 programs instead of 11.
     """
-    # Multiples of a quarter of the next power of two: 17 to 31 ids have steps of 8, so 24 or 32.
+    # Multiples of a quarter of the next power of two: 17 to 31 ids are rounded to 24 or 32.
     step = max(2, next_power(2, length + 1) // 4)
     return -(-length // step) * step
 
 
 def next_power(base: int, size: int, *, most: int = 1 << 30) -> int:
-    """Rounds a size up to a power of `base`, or to the largest power that is at most `most`."""
+    """Rounds a size up to a power of `base`, but at most to the largest power up to `most`."""
     rounded = 1
     while rounded < size and rounded * base <= most:
         rounded *= base
@@ -68,11 +65,11 @@ def rows_in_powers_of_4(rows: int, devices: int) -> int:
 
 
 def fewer_rows(rows: int, devices: int) -> int:
-    """Returns the next smaller size of a shrinking batch, alike on each device; 0 if there is none.
+    """Returns the next smaller size of a shrinking batch, equal on each device; 0 after the last.
 
-    A quarter of the rows, but never 1 row: 64 16 4. With 32 and 1 as well, a file would be
-    translated in 1 to 4 % less time, but its process would have to load 58 programs instead of 36,
-    a tenth of a second each.
+    Each size is a quarter of the last, down to 4 rows. With sizes 32 and 1 as well, translating a
+    file would take 1 to 4 % less time, but its process would load 58 programs instead of 36, at a
+    tenth of a second each.
     """
-    # On each device 64 -> 16 -> 4 -> 0: the integer division drops what is below 16.
+    # On each device 64 -> 16 -> 4 -> 0; below 16 the integer division gives 0.
     return devices * (rows // devices // 16 * 4)

@@ -1,9 +1,9 @@
-"""Logits -> ids: beam search over any model's step function (of width 1, greedy search).
+"""Logits -> ids: beam search over any model's step function; of width 1, greedy search.
 
-`step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)` is all that the search knows of
-a model. Beams of a sentence share its memory; models/cache.py says how a cache follows them.
+The search only calls a model's `step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)`.
+Beams of a sentence share its memory; models/cache.py describes how a cache follows them.
 
-One step of a search, for one sentence, W = 2 beams, no length penalty. The live beams are "The"
+Example: one step for one sentence, W = 2 beams, no length penalty. The live beams are "The"
 (log P -0.4) and "A" (-1.0). The 2W = 4 likeliest continuations are the candidates:
 
     candidate  parent  token  log P
@@ -12,9 +12,9 @@ One step of a search, for one sentence, W = 2 beams, no length penalty. The live
     2          1       dog    -1.5   lives on
     3          1       </s>   -1.9   ends, but not among the best W: dropped
 
-The new live beams are "The cat" and "A dog", with parents [0, 1], by which the cache is reordered.
-Of the finished hypotheses the best W are kept. At most one continuation of a beam is `</s>`, so
-that 2W candidates always leave W beams alive.
+The new live beams are "The cat" and "A dog". Their parents [0, 1] reorder the cache. The best W
+finished hypotheses are kept. At most one continuation of a beam is `</s>`, so 2W candidates always
+leave W beams alive.
 """
 
 import functools
@@ -32,12 +32,12 @@ Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 BLOCK = 64  # approximate size of the blocks whose maxima `likeliest` compares
-# For indices known to be in bounds: jnp's default mode adds 17 operations of checks to each gather.
+# Indices are in bounds; jnp's default mode would add 17 operations per gather to check it.
 take_along_axis = functools.partial(jnp.take_along_axis, mode="promise_in_bounds")
 
 
 def method(decode: Decode) -> Method:
-    """Returns beam search by config.decode; UserError for more hypotheses to output than beams."""
+    """Returns beam search with the options of config.decode; UserError for more hypotheses."""
     check_num_hypotheses(decode, "beam_width")
     options = {"penalty": decode.length_penalty, "alpha": decode.length_alpha}
     options |= {"stopping": decode.stopping, "num_hypotheses": decode.num_hypotheses}
@@ -45,7 +45,7 @@ def method(decode: Decode) -> Method:
 
 
 def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
-    """Returns the divisor of log P(Y) that ranks hypotheses; |Y| counts the end symbol.
+    """Returns the divisor of log P(Y) in a hypothesis's score; |Y| counts the end symbol.
 
     'gnmt' is the paper's, ((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14). 'power' is
     |Y|^alpha, as in fairseq, Marian, CTranslate2 and Hugging Face. 'none' is 1.
@@ -58,27 +58,27 @@ def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
 class Bounds(NamedTuple):
     """Constraints on each sentence's output; len(prefix) <= max_length, min_length <= max_length.
 
-    With min_length 2 and max_length 5, the end symbol is forbidden at positions 0 and 1, allowed
-    from 2 on, and forced at 5.
+    With min_length 2 and max_length 5, the end symbol is forbidden at positions 0 and 1, allowed at
+    2 to 4, and forced at 5.
     """
 
     min_length_B: Array  # tokens before the end symbol
     max_length_B: Array  # tokens before the end symbol
-    prefix_BM: Array  # forced first tokens, then padding; M: the most room the search can grow to
+    prefix_BM: Array  # forced first tokens, then padding; M is the largest room of the search
 
 
 class DecodingState(NamedTuple):
     """The state of a search after `t` tokens; its arrays have room for T.
 
-    Hypotheses are padded after the end symbol. Once a sentence is inactive its hypotheses no longer
-    change, so that its result does not depend on the other sentences in the batch.
+    Hypotheses are padded after the end symbol. An inactive sentence's hypotheses no longer change,
+    so its result does not depend on the rest of the batch.
     """
 
     t: Array
     live_tokens_BWT: Array
-    live_log_probs_BW: Array  # -inf: a dead beam
+    live_log_probs_BW: Array  # -inf for a dead beam
     tokens_BWT: Array  # the finished hypotheses, best first
-    scores_BW: Array  # of the finished hypotheses; -inf: an empty slot
+    scores_BW: Array  # of the finished hypotheses; -inf for an empty slot
     active_B: Array
     cache: Any
 
@@ -106,12 +106,12 @@ def initial_state(cache: Any, batch: int, num_beams: int, room: int) -> Decoding
 
 
 class Candidates(NamedTuple):
-    """The E = 2W likeliest continuations of a sentence's live beams by a token, best first."""
+    """The E = 2W likeliest continuations of a sentence's live beams by one token, best first."""
 
-    log_probs_BE: Array  # -inf: no continuation
-    parents_BE: Array  # which beam each continues
+    log_probs_BE: Array  # -inf for no continuation
+    parents_BE: Array  # the beam that each continues
     tokens_BET: Array
-    ends_BE: Array  # whether its token t is the end symbol
+    ends_BE: Array  # whether token t is the end symbol
 
 
 def extend(
@@ -126,8 +126,8 @@ def extend(
 ) -> DecodingState:
     """Takes one step of a search for the highest log P(Y) / length_penalty(|Y|).
 
-    The module's docstring shows such a step; with width 1 it is greedy. No hypothesis contains a
-    token of `never`. `rng_B` is of methods that draw. `options` are those of `select`.
+    The module's docstring has an example. No hypothesis contains a token of `never`. Beam search
+    ignores `rng_B`, the keys of sampling methods. `options` are those of `select`.
     """
     return select(*candidates(step, memory, bounds, state, never), state, bounds, **options)
 
@@ -135,29 +135,28 @@ def extend(
 def candidates(
     step: Step, memory: Any, bounds: Bounds, state: DecodingState, never: tuple[int, ...] = ()
 ) -> tuple[Candidates, Any]:
-    """Returns the candidates for hypotheses of t + 1 tokens, and the cache after the live ones."""
-    # KV cache: `step` writes the live beams' last tokens; `select` reorders it afterwards.
+    """Returns the candidates of t + 1 tokens, and the cache with the live beams' last tokens."""
     t, W = state.t, state.scores_BW.shape[1]
     logits, cache = step(last_tokens(state), t, memory, state.cache)
-    logits_BWV = logits[:, :, 0].astype(jnp.float32)  # T = 1: one new token a beam
-    # log P of a token is its logit minus the logsumexp of all.
+    logits_BWV = logits[:, :, 0].astype(jnp.float32)  # T = 1: one new token per beam
+    # log P of a token is its logit minus the logsumexp of all logits.
     total_BW = jax.nn.logsumexp(logits_BWV, axis=-1)
     forbidden_BF, forced_B = constraints(t, bounds, never)
     V = logits_BWV.shape[-1]
-    # Before the first token all beams are equal: only beam 0 may continue.
+    # Before the first token all beams are equal, so only beam 0 may continue.
     is_duplicate = (t == 0) & (jnp.arange(W) > 0)
     offset_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW) - total_BW
 
-    # Index parent * V + token: 2 * V + 7 is beam 2's token 7.
+    # The index is parent * V + token: 2 * V + 7 is token 7 of beam 2.
     log_probs_BE, index_BE = likeliest(logits_BWV, offset_BW, forbidden_BF, 2 * W)
-    # A forced token is the only continuation of each beam: W candidates, and W of log P -inf.
+    # A forced token is each beam's only continuation: W candidates, then W with log P -inf.
     forced_BW = take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
     padding = ((0, 0), (0, W))
     forced_BE = jnp.pad(forced_BW + offset_BW, padding, constant_values=-jnp.inf)
     forced_BE, beam_BE = jax.lax.top_k(forced_BE, 2 * W)
     is_forced_B1 = (forced_B != PAD)[:, None]
     log_probs_BE = jnp.where(is_forced_B1, forced_BE, log_probs_BE)
-    beam_BE = jnp.minimum(beam_BE, W - 1)  # candidates of log P -inf may name any beam
+    beam_BE = jnp.minimum(beam_BE, W - 1)  # any beam will do for log P -inf
     index_BE = jnp.where(is_forced_B1, beam_BE * V + forced_B[:, None], index_BE)
 
     parents_BE, token_BE = divided(index_BE, V)
@@ -176,29 +175,29 @@ def select(
     stopping: str = "best",
     num_hypotheses: int = 1,
 ) -> DecodingState:
-    """Returns the state after the next token: which candidates live on, and which are finished.
+    """Returns the state after the next token: selects the live and the finished candidates.
 
-    Needs alpha >= 0. `stopping` is a rule of `goes_on`; the best `num_hypotheses` are returned.
+    Needs alpha >= 0. `stopping` is a rule of `goes_on` for the best `num_hypotheses`.
     """
     log_probs_BE, parents_BE, tokens_BET, ends_BE = candidates
     t, W = state.t, state.scores_BW.shape[1]
-    # Candidates that end among the best W compete with the hypotheses finished before.
+    # Candidates among the best W that end compete with the hypotheses finished before.
     finishes_BE = ends_BE & (jnp.arange(2 * W) < W) & state.active_B[:, None]
     scores_BE = log_probs_BE / length_penalty(t + 1, penalty, alpha)
     scores_BE = jnp.where(finishes_BE, scores_BE, -jnp.inf)
     scores_BW, best_BW = jax.lax.top_k(jnp.concatenate([state.scores_BW, scores_BE], 1), W)
-    # Slots of both: the W finished so far, then the E candidates.
+    # Slots: the W hypotheses finished before, then the E candidates.
     finished = jnp.concatenate([state.tokens_BWT, tokens_BET], axis=1)
 
     # The best W candidates that do not end live on.
     live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BE, -jnp.inf, log_probs_BE), W)
 
-    # Log P only falls and the penalty only grows with the length: an upper bound of the score.
+    # most_B is an upper bound: as a hypothesis grows, log P falls and the penalty rises.
     best_live_B = live_log_probs_BW[:, 0]
     score_now_B = best_live_B / length_penalty(t + 1, penalty, alpha)
     most_B = best_live_B / length_penalty(bounds.max_length_B + 1, penalty, alpha)
     goes_on_B = goes_on(stopping, num_hypotheses, scores_BW, score_now_B, most_B)
-    # An inactive sentence stays so, and its finished hypotheses stay, too.
+    # An inactive sentence stays inactive and keeps its finished hypotheses.
     return DecodingState(
         t=t + 1,
         live_tokens_BWT=_take(tokens_BET, live_BW),
@@ -213,17 +212,17 @@ def select(
 def goes_on(
     stopping: str, num_hypotheses: int, scores_BW: Array, score_now_B: Array, most_B: Array
 ) -> Array:
-    """Returns whether each sentence is searched further: early stopping, as in paper 6.1.
+    """Returns whether each sentence's search continues (early stopping, paper 6.1).
 
-    `scores_BW` are the finished hypotheses' scores, best first; `score_now_B` is that of the best
-    live beam at its present length, `most_B` a bound of what it can reach. A search ends when no
-    live beam can reach the worst score that is returned, and before that by `stopping`:
+    `scores_BW` are the finished hypotheses' scores, best first. `score_now_B` is the score of the
+    best live beam at its current length, and `most_B` the upper bound of its final score. A search
+    ends when no live beam can beat the worst hypothesis to return, and earlier by `stopping`:
 
         best     when W hypotheses are finished, and no live beam is ahead of those to return
         full     when W hypotheses are finished, as in fairseq and CTranslate2
-        ahead    when those to return are finished, and no live beam is ahead of them
+        ahead    when the hypotheses to return are finished, and no live beam is ahead of them
 
-    With 'full', W poor hypotheses that end early stop a good one that is longer.
+    With 'full', W poor short hypotheses can stop a good longer one.
     """
     worst_returned_B = scores_BW[:, num_hypotheses - 1]
     is_full_B, is_ahead_B = scores_BW[:, -1] > -jnp.inf, worst_returned_B < score_now_B
@@ -232,7 +231,7 @@ def goes_on(
 
 
 def is_unfinished(until_active: int, state: DecodingState) -> Array:
-    """Returns whether the loop goes on: room for a token, over `until_active` active sentences."""
+    """Returns whether the loop continues: room for a token, more than `until_active` sentences."""
     has_room = state.t < state.tokens_BWT.shape[-1]
     return has_room & (state.active_B.sum() > until_active)
 
@@ -249,21 +248,21 @@ def _take(tokens_BWT: Array, index_BE: Array) -> Array:
     return take_along_axis(tokens_BWT, index_BE[:, :, None], axis=1)
 
 
-# Which tokens may come next, and which continuations are the likeliest.
+# Constraints on the next token, and the top-k of continuations.
 
 
 def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array, Array]:
     """Returns (forbidden_BF, forced_B) at position t: a mask over the first F ids, and an id.
 
-    Forbidden: `never` everywhere, </s> before min_length (probabilities are not renormalised).
-    Forced: the prefix, and </s> from max_length on; PAD means that no token is forced.
+    Forbidden are `never`, and </s> before min_length; probabilities are not renormalised. Forced
+    are the prefix, and </s> from max_length on; PAD forces no token.
     """
-    # F = 4 for END = 1 and never = (0, 3): the mask is that short, whatever the vocabulary's size.
+    # The mask covers the first F ids only: F = 4 for END = 1 and never = (0, 3).
     tokens = jnp.arange(max((END, *never)) + 1)
     is_never = (tokens[:, None] == jnp.array(never)).any(axis=1)
     is_too_early_B1 = (t < bounds.min_length_B)[:, None]
     forbidden_BF = is_never | ((tokens == END) & is_too_early_B1)
-    # The column of position t; behind a prefix it is PAD.
+    # Column t, which is PAD after a prefix.
     prefix_B = jax.lax.dynamic_slice_in_dim(bounds.prefix_BM, t, 1, axis=1)[:, 0]
     return forbidden_BF, jnp.where(t < bounds.max_length_B, prefix_B, END)
 
@@ -273,23 +272,22 @@ def likeliest(
 ) -> tuple[Array, Array]:
     """Returns the `count` best continuations of all beams: values and indices into W * V.
 
-    A top-k over all beams and the whole vocabulary, in two stages.
-
-    The value of a continuation is its logit + its beam's offset, or -inf if its token is one of the
-    first F and `forbidden` in its sentence. Equals jax.lax.top_k over W * V (but for the indices of
-    -inf), which is slow; a maximum is fast. The `count` best values lie in the `count` blocks with
-    the largest maxima, so top_k runs over the maxima, then over these blocks alone. With one beam,
-    offset 0, count 2 and blocks of 4:
+    A continuation's value is its logit + its beam's offset, or -inf if its token is `forbidden`.
+    The result is jax.lax.top_k over W * V, but for the indices of -inf. As top_k is slow and a
+    maximum is fast, it runs in two stages: over the maxima of blocks, then over the `count` blocks
+    with the largest maxima. These contain the `count` best values. With one beam, offset 0, count 2
+    and blocks of 4:
 
         index    0  1  2  3 |  4  5  6  7 |  8  9 10 11
         logit    1  3  2  0 |  9  8  1  2 |  4  5  0  7     maxima 3, 9, 7: blocks 1 and 2
         top_k of 9 8 1 2 4 5 0 7 gives 0 and 1, which are indices 4 and 5
 
-    All V logits are read once, for the maxima; an array of the V values would take longer to make.
+    The V logits are read once, for the maxima. Offsets are added to the maxima and to the chosen
+    blocks only, which saves an array of V values.
     """
     B, W, V = logits_BWV.shape
-    # A block size that divides V, if there is one near BLOCK, avoids a copy: of V = 37,000 the
-    # divisor nearest 64 is 74.
+    # A block size that divides V, if one is near BLOCK, avoids a copy: for V = 37,000, the divisor
+    # nearest to 64 is 74.
     sizes = [n for n in range(BLOCK // 2, 4 * BLOCK) if V % n == 0]
     size = min(sizes, key=lambda n: abs(n - BLOCK), default=min(BLOCK, V))
     N = -(-V // size)  # blocks of a beam
@@ -297,7 +295,7 @@ def likeliest(
         padding = ((0, 0), (0, 0), (0, N * size - V))
         logits_BWV = jnp.pad(logits_BWV, padding, constant_values=-jnp.inf)
     blocks_BWNY = logits_BWV.reshape(B, W, N, size)
-    # Forbidden tokens are in the first block: only its maximum is computed without them.
+    # Forbidden tokens are in the first block, so only its maximum must exclude them.
     forbidden_BF = forbidden_BF[:, :size]
     F = forbidden_BF.shape[1]
     forbidden_B1Y = jnp.pad(forbidden_BF, ((0, 0), (0, size - F)))[:, None]
@@ -306,7 +304,7 @@ def likeliest(
     maxima_BN = (maxima_BWN + offset_BW[:, :, None]).reshape(B, W * N)
 
     _, best_BX = jax.lax.top_k(maxima_BN, min(count, W * N))
-    best_BX1 = jnp.sort(best_BX)[:, :, None]  # in order: of ties the first wins, as in top_k
+    best_BX1 = jnp.sort(best_BX)[:, :, None]  # sorted, so that ties go to the first, as in top_k
     beam_BX1, block_BX1 = divided(best_BX1, N)
     token_BXY = block_BX1 * size + jnp.arange(size)
     value_BXY = take_along_axis(blocks_BWNY.reshape(B, W * N, size), best_BX1, axis=1)
@@ -315,14 +313,14 @@ def likeliest(
         is_forbidden = (token_BXY == token) & forbidden_BF[:, token, None, None]
         value_BXY = jnp.where(is_forbidden, -jnp.inf, value_BXY)
     values, chosen = jax.lax.top_k(value_BXY.reshape(B, -1), count)
-    index_BXY = beam_BX1 * V + jnp.minimum(token_BXY, V - 1)  # padding has the index of a token
+    index_BXY = beam_BX1 * V + jnp.minimum(token_BXY, V - 1)  # in bounds for padding, too
     return values, take_along_axis(index_BXY.reshape(B, -1), chosen, axis=1)
 
 
 def divided(index: Array, divisor: int) -> tuple[Array, Array]:
-    """Returns quotient and remainder of index >= 0, in fewer operations than // and %.
+    """Returns quotient and remainder of index >= 0.
 
-    These also handle negative numbers, and have 19 operations each where this has 6.
+    It takes 6 operations; // and % take 19 each, because they handle negative numbers.
     """
     quotient = jax.lax.div(index, jnp.asarray(divisor, index.dtype))
     return quotient, index - quotient * divisor

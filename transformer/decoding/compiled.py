@@ -1,7 +1,7 @@
-"""The jitted stages of a search, and the threads in which they run.
+"""The jitted stages of a search, and the threads that run them.
 
-Stages are module-level, so that all translators share the compiled code: once per static shape and
-per value of their static arguments.
+Stages are module-level functions, so that all translators share the programs compiled per static
+shape and static argument.
 """
 
 import concurrent.futures
@@ -22,23 +22,23 @@ from transformer.decoding import beam_search
 from transformer.decoding.beam_search import Bounds
 
 Tree = dict
-NEVER = (PAD, START)  # no output has them, though a model trained elsewhere may find them likely
+NEVER = (PAD, START)  # forbidden, because an imported model may find them likely
 
 
 class Search(NamedTuple):
-    """A search of a batch in progress."""
+    """A batch's search in progress."""
 
     memory: Tree
     state: beam_search.DecodingState
     bounds: Bounds
-    rng_B: jax.Array  # of a method that draws
+    rng_B: jax.Array  # for sampling methods
 
 
 @functools.partial(jax.jit, static_argnames="model")
 def cast_params(params: Tree, model: nn.Module) -> Tree:
-    """Casts all params to the type of a model's activations, but vectors (LayerNorm, biases).
+    """Casts params to the model's dtype, except vectors (LayerNorm, biases).
 
-    Called once for a text, so that no step of decoding casts them again.
+    It is called once per text, so that no decoding step casts them again.
     """
     dtype = getattr(model, "dtype", "float32")
     return jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, params)
@@ -56,22 +56,22 @@ def start(
     source_length: int,
     room: int,
 ) -> tuple[Tree, beam_search.DecodingState, jax.Array]:
-    """Encodes a batch: its memory, the state before the first token, and a random key per row.
+    """Returns a batch's memory, the state before the first token, and a random key per row.
 
-    Encodes at length S, then pads axis 1 of the encoder's output to `source_length`: the encoder is
-    compiled for many lengths and wastes little, the decoder for few. The columns of `random_keys`,
-    int [B, n], are folded into the seed.
+    Encodes at length S, then pads axis 1 of the encoder's output to `source_length`. The encoder is
+    thus compiled for many lengths with little padding, the decoder for few. The columns of
+    `random_keys`, int [B, n], are folded into the seed.
     """
-    # One sentence a row: segment 1, and 0 on padding.
+    # One sentence per row: segment 1, and 0 on padding.
     apply = functools.partial(model.apply, {"params": params})
     B, S = source_BS.shape
     positions_BS, segments_BS = pairs.positions_and_segments(source_BS)
     memory = apply(source_BS, positions_BS, segments_BS, train=False, method="encode")
-    # Axis 1 grows from S to source_length, in x_BSD as in x_BS; the mask is padded with False.
+    # Pad axis 1 from S to source_length, in x_BSD and x_BS alike; the mask with False.
     pad = lambda x: jnp.pad(x, [(0, source_length - S if i == 1 else 0) for i in range(x.ndim)])
     memory = jax.tree.map(pad, memory)
     memory, cache = apply(memory, pad(segments_BS > 0), room, num_beams, method="prepare")
-    # A sentence's random numbers depend on its line, part and search, not on its row or batch.
+    # Random numbers depend on the line, part and search, but not on the row or batch.
     rng_B = jnp.broadcast_to(jax.random.key(seed), (B,))
     for number_B in random_keys.T:
         rng_B = jax.vmap(jax.random.fold_in)(rng_B, number_B)
@@ -81,7 +81,7 @@ def start(
 @functools.partial(
     jax.jit,
     static_argnames=("model", "extend", "options", "until_active"),
-    donate_argnames="state",  # so that the loop writes into the KV cache that it is given
+    donate_argnames="state",  # so that the loop writes into the same KV cache
 )
 def advance(
     params: Tree,
@@ -108,21 +108,21 @@ def advance(
 
 @functools.partial(jax.jit, static_argnames="room")
 def resize(search: Search, rows: jax.Array, *, room: int) -> Search:
-    """Gathers `rows` of a search and grows their room for tokens.
+    """Gathers `rows` of a search and grows the room for tokens.
 
-    If `rows` has as many rows as the search, it must be all of them in order: none is gathered.
+    If `rows` is as long as the search, it must be all rows in order, and nothing is gathered.
     """
     if len(rows) < len(search.state.active_B):
-        # Scalars, such as the state's t, are common to all rows.
+        # All rows share scalars, such as the state's t.
         search = jax.tree.map(lambda x: x[rows] if x.ndim else x, search)
     times = room // search.state.tokens_BWT.shape[-1]
     return search._replace(state=search.state.grow(times))
 
 
 class Workers:
-    """Holds `count` threads that search one batch each; only one of them compiles a static shape.
+    """Runs `count` threads that search one batch each; each static shape is compiled once.
 
-    A count of 0 means one thread for each core of a CPU, at most 8, and one for an accelerator.
+    A count of 0 means one thread per CPU core, at most 8, and one on an accelerator.
     """
 
     def __init__(self, count: int):
@@ -130,11 +130,11 @@ class Workers:
             count = min(8, _num_cores()) if jax.default_backend() == "cpu" else 1
         self.count = count
         self.pool = concurrent.futures.ThreadPoolExecutor(count)
-        # Shapes that are compiled, and the lock under which one worker compiles.
+        # The compiled shapes, and the lock that a worker holds while it compiles.
         self._compiled, self._lock = set(), threading.Lock()
 
     def call(self, stage: Callable, *arguments: Tree, **static: int) -> Any:
-        """Calls a jitted stage; what another worker is compiling is waited for."""
+        """Calls a jitted stage, after waiting for another worker that compiles it."""
         shape = (stage, *static.values(), *map(np.shape, jax.tree.leaves(arguments)))
         # Double-checked locking: read without the lock, then again once the lock is held.
         if shape not in self._compiled:

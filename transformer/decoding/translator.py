@@ -1,6 +1,6 @@
-"""Text -> text: lines are tokenised, split where over-long, searched, joined and detokenised.
+"""Text -> text: tokenises lines, splits over-long ones, searches, joins and detokenises.
 
-Lines are taken in chunks, so that memory does not grow with the input. Within a chunk, equal parts
+Lines are read in chunks, so that memory does not grow with the input. Within a chunk, equal parts
 are searched once.
 """
 
@@ -32,10 +32,9 @@ class Request(NamedTuple):
 
 
 class Hypothesis(NamedTuple):
-    """A translation and its score: log P / length penalty, or what the method ranks lines by.
+    """A translation and its score: log P / length penalty, or another score of the method.
 
-    Before a method ranks them, the score of a line that was translated in parts is the sum of the
-    parts' scores.
+    The score of a line translated in parts is the sum of their scores, before the method ranks.
     """
 
     text: str
@@ -50,8 +49,8 @@ class Translator:
     ):
         """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
         fields.check_methods(model)
-        # The end symbol of the longest output is predicted from this many positions. A source of
-        # max_length ids has an output of at most max_length - 1 + extra_length.
+        # The longest output and its end symbol take this many positions. A source of max_length
+        # ids has an output of at most max_length - 1 + extra_length.
         longest = max(decode["max_length"] + decode["extra_length"], decode["min_length"] + 1)
         limit = getattr(model, "position_limit", math.inf)
         if limit < longest:
@@ -74,8 +73,8 @@ class Translator:
     ) -> Iterator[str]:
         """Yields the best translation of each line, in order; "" for a blank line.
 
-        `numbers` are the line numbers in the whole text, from 0, where `lines` are only some of
-        them: random draws depend on these numbers. `advance` as in `hypotheses`.
+        If `lines` are only part of a text, `numbers` are their line numbers in it, from 0, because
+        random draws depend on them. `advance` as in `hypotheses`.
         """
         tokenizer.check_list(lines)
         requests = map(Request, lines)
@@ -93,11 +92,11 @@ class Translator:
     ) -> Iterator[list[Hypothesis]]:
         """Yields up to `num_hypotheses` translations of each line, best first.
 
-        Samples come in the order drawn. A blank line has one translation, the empty one. `advance`
-        gets the number of further lines that are done, before these are yielded.
+        Samples are in the order drawn. A blank line has one translation, the empty one. `advance`
+        gets the number of lines just finished, before they are yielded.
 
-        `read_ahead` suits requests that need not be waited for, as from a file: the next chunk is
-        searched while the answers of the one before are used, and goes on if these are not taken.
+        `read_ahead` searches the next chunk while the caller uses the current one, even if the
+        caller stops taking answers. It suits requests that are ready at once, as from a file.
         """
         params = compiled.cast_params(params, self.model)
         numbered = zip(itertools.count() if numbers is None else numbers, requests, strict=False)
@@ -120,12 +119,12 @@ class Translator:
         """Returns the hypotheses of each line of a chunk.
 
         Each distinct part is searched once. Example: the lines "a", "b c" (over-long, in two
-        parts), "a" give `parts_of_line` [0], [1, 2], [0]: three searches.
+        parts), "a" have `parts_of_line` [0], [1, 2], [0] and need three searches.
         """
         index_of_part = {}  # distinct parts, in the order of their first line
         parts_of_line = []
         numbers, requests = zip(*chunk, strict=True)
-        # One call for all: with a call for each line, tokenisation takes seven times as long.
+        # One call for all lines, because a call per line takes seven times as long.
         texts = [x.source if x.source.strip() else "" for x in requests]
         sources = self.vocabulary.source.encode(texts)
         prefixes = self.vocabulary.target.encode([x.prefix for x in requests])
@@ -143,15 +142,15 @@ class Translator:
                     *(number + 1, len(source), self.decode.max_length, len(parts)),
                 )
             parts_of_line.append([])
-            # The prefix begins the line's translation: it binds the first part only.
+            # The prefix begins the line's translation, so it binds the first part only.
             for i, ids in enumerate(parts):
-                # Samples of equal parts differ, because `random_key` is part of what is compared.
+                # Equal parts have different samples, because `random_key` makes them distinct.
                 random_key = (number, i) if self.method.draws else ()
                 part = Part(tuple(ids), () if i else tuple(prefix), random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
         num_done = 0
 
-        # The decoder reports fractions, `advance` takes lines: the difference since the last one.
+        # The decoder reports the fraction done, `advance` takes the number of further lines.
         def report(share: float) -> None:
             nonlocal num_done
             before, num_done = num_done, int(share * len(chunk))
@@ -162,9 +161,9 @@ class Translator:
         return self._texts([joined([hypotheses[i] for i in parts]) for parts in parts_of_line])
 
     def _texts(self, hypotheses_by_line: list[Hypotheses]) -> Iterator[list[Hypothesis]]:
-        """Detokenises each line's hypotheses, and keeps the best `num_hypotheses` of them."""
+        """Yields the best `num_hypotheses` of each line, detokenised."""
         flat = [ids for hypotheses in hypotheses_by_line for ids, _ in hypotheses]
-        # Byte pieces can spell a line break, but each line of input is one line of output.
+        # Byte pieces can spell a line break, but each input line has one output line.
         texts = iter(
             text.replace("\n", " ").replace("\r", " ")
             for text in self.vocabulary.target.decode(flat)
@@ -177,13 +176,13 @@ class Translator:
 def split(ids: list[int], vocabulary: tokenizer.Pieces, max_length: int) -> Iterator[list[int]]:
     """Yields the ids of a text in parts of at most max_length; nothing for the end symbol alone.
 
-    A part ends before the last word that begins in its second half, else within a word. Each part
-    has the end symbol: [▁a ▁b ▁c ▁d </s>] with max_length 3 gives [▁a ▁b </s>] and [▁c ▁d </s>].
+    A part ends before the last word that starts in its second half, or else within a word. Each
+    part has the end symbol: with max_length 3, ▁a ▁b ▁c ▁d </s> becomes ▁a ▁b </s> and ▁c ▁d </s>.
     """
     max_pieces = max_length - 1  # pieces of a part, without the end symbol
     start = 0
     while len(ids) - 1 - start > max_pieces:
-        # From the last possible cut back to the middle of the part: the first word start found.
+        # Word starts, from the last possible cut back to the middle of the part.
         word_starts = (
             i
             for i in range(start + max_pieces, start + max_pieces // 2, -1)
@@ -199,8 +198,9 @@ def split(ids: list[int], vocabulary: tokenizer.Pieces, max_length: int) -> Iter
 def joined(parts: list[Hypotheses]) -> Hypotheses:
     """Joins the k-th hypotheses of a line's parts into the line's k-th.
 
-    The part with the fewest limits their number. A blank line, without parts, has the empty one.
+    The part with the fewest hypotheses limits their number. A blank line has no parts, and gets the
+    empty hypothesis.
     """
-    # zip(*): from hypotheses by part to the k-th hypotheses of all parts.
+    # zip(*) turns hypotheses by part into the k-th hypotheses of all parts.
     lines = [tuple(zip(*k, strict=True)) for k in zip(*parts, strict=False)]
     return [(list(itertools.chain(*ids)), sum(scores)) for ids, scores in lines] or [([], 0.0)]
