@@ -1,4 +1,4 @@
-"""The training loop: train, validate, save and log, until the end, a signal or early stopping.
+"""The training loop: train, validate, log and save, until the end, a signal or early stopping.
 
 docs/one-batch.md follows one batch from text to new params.
 """
@@ -26,7 +26,7 @@ from transformer.workdir.log import Log, OnLog
 
 Tree = Any
 
-# A context manager for the time of training, which yields a function: whether to stop.
+# A context manager around training that yields a function: whether to stop.
 StopSignals = Callable[[], contextlib.AbstractContextManager[Callable[[], bool]]]
 
 
@@ -40,11 +40,8 @@ def run(
 ) -> tuple[int, bool]:
     """Trains; returns the step reached, and whether a signal stopped the run there.
 
-    A turn of the loop validates, steps, logs and saves, in this order, what is due. So a resumed
-    run, which begins at its newest checkpoint, makes up for a validation that it was killed in.
-    Each of `listeners` gets each line of the log.
-
-    Collective, like everything it calls: all processes take the same steps in the same order.
+    Each iteration validates, steps, logs and saves, in this order. A run killed while it validates
+    thus validates first when it resumes. `listeners` get each line of the log. Collective.
     """
     num_steps, save_every = config.train.num_steps, config.train.save_every
     every, patience = config.evaluate.every, config.evaluate.patience
@@ -52,7 +49,7 @@ def run(
     checkpoints, state, compiled_step = start.open_run(config, task, workdir, layout)
     step = int(state.step)
     log = Log(workdir, step, listeners)
-    # Batch t is that of step t + 1: load_batch -> shard_batch -> Batches.rows -> assemble.
+    # Step t + 1 trains on batch t: load_batch -> shard_batch -> Batches.rows -> assemble.
     load = functools.partial(start.load_batch, task.batches, layout, config.train.accumulate)
     facts = describe(task, state, layout)
     if due.ends(step, log.lines):
@@ -61,9 +58,9 @@ def run(
         state = start.dry_run(state, compiled_step, load, task, layout)
         log.started(step, facts)
     stopping = False
-    any_process = make_any_process(layout)  # (bool) -> whether it is true in any process
+    any_process = make_any_process(layout)  # (bool) -> whether any process passed True
     meters = Meters(task, log, step=step, num_steps=num_steps, every=config.train.log_every)
-    prefetched = prefetch(load, range(step, num_steps))  # by a thread, from the first next() on
+    prefetched = prefetch(load, range(step, num_steps))  # in a thread, from the first next() on
     with stops() as signalled, meters, contextlib.closing(prefetched):
         while not stopping:
             if due.validates(step) and not log.has_validation(step):
@@ -73,21 +70,20 @@ def run(
                 break
             with meters.waiting_for_data():
                 batch, shape = next(prefetched)
-            # Returns at once (asynchronous dispatch), but not on a single CPU device, see
-            # startup.compute_in_calling_thread. A non-finite update is skipped inside.
+            # Asynchronous dispatch, except on a single CPU device (see
+            # startup.compute_in_calling_thread). A non-finite update is skipped inside.
             state, metrics = compiled_step(state, batch)
             step += 1
-            # A signal reaches one process, and all must stop after the same step: they agree on it
-            # two steps late (at once with one process).
+            # A signal may reach one process only, but all must stop after the same step. They agree
+            # two steps later, a single process at once.
             stopping = any_process(signalled())
             saving = stopping or due.saves(step)
-            # Before a checkpoint all are read: a resumed run does not write their lines again.
+            # Read all metrics before a checkpoint, because a resumed run does not log them again.
             meters.add(step, metrics, shape=shape, lag=0 if saving else 2)
             if saving:
                 log.flush()
                 start.save(checkpoints, step, state, layout)
-        # Only after success, not in a `finally`: closing waits for all processes, and would hang if
-        # another has failed.
+        # Not in a `finally`: closing waits for all processes, and would hang if another has failed.
         checkpoints.close()
         log.close()
         return step, any(processes.all_gather(signalled()))  # later signals, too
@@ -97,19 +93,19 @@ def validate(
     step: int, params: Tree, task: Task, checkpoints: Checkpoints, meters: Meters, layout: Layout
 ) -> None:
     """Scores the params, saves them if they are the best, and logs the scores. Collective."""
-    checkpoints.finish()  # a kill from here on costs no step
+    checkpoints.finish()  # so that a kill from here on loses no step
     scores = task.evaluate(gather_params(params, layout))
     best = checkpoints.save_best(step, to_save(params, layout), scores[task.best_by])
-    meters.validation(step, scores, best)  # last: this line marks the validation as done
+    meters.validation(step, scores, best)  # last, because this line marks the validation as done
 
 
 class Due(NamedTuple):
-    """Says what is due after a step."""
+    """Decides whether a validation, a checkpoint or the end is due after a step."""
 
     num_steps: int
     save_every: int
-    validate_every: int  # 0: only after the last step
-    patience: int  # of early stopping, in validations; 0: off
+    validate_every: int  # 0 for the last step only
+    patience: int  # of early stopping, in validations; 0 for none
     best_by: str
     best_is: str
 
@@ -119,29 +115,27 @@ class Due(NamedTuple):
         return step == self.num_steps or bool(period and step and step % period == 0)
 
     def saves(self, step: int) -> bool:
-        """Returns whether a checkpoint is due, as it is before every validation.
+        """Returns whether a checkpoint is due: at its period, and before every validation.
 
-        So a killed validation costs no step, and best/ holds no step before checkpoints/ has one.
+        A killed validation then loses no step, and checkpoints/ has a step before best/ does.
         """
         return step % self.save_every == 0 or self.validates(step)
 
     def ends(self, step: int, lines: list[dict]) -> bool:
         """Returns whether the run ends here: at its last step, or by early stopping.
 
-        Early stopping is decided by the log's `lines` alone: started again, such a run ends again.
+        Early stopping depends on the log's `lines` only, so that a restarted run ends again.
         """
         stops_early = self.validates(step) and self.is_out_of_patience(lines)
         return step >= self.num_steps or stops_early
 
     def is_out_of_patience(self, lines: list[dict]) -> bool:
-        """Returns whether there is no new best score in the last `patience` validations of a log.
+        """Returns whether the last `patience` validations of a log have no new best score.
 
-        Example: patience 2, 'highest', scores 3 5 4 5: stop, because equalling the best is no
-        improvement.
+        Example: patience 2, 'highest' and scores 3 5 4 5 stop, because a tie is no improvement.
         """
         validations = (x.get(self.best_by) for x in lines if x["kind"] == "validation")
         scores = [signed(x, self.best_is) for x in validations if isinstance(x, int | float)]
-        # Compares the last `patience` scores with all before them: as patience < len(scores), there
-        # is at least one before them.
+        # patience < len(scores), so that `before` is not empty.
         latest, before = scores[-self.patience :], scores[: -self.patience]
         return 0 < self.patience < len(scores) and max(latest) <= max(before)

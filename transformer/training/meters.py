@@ -26,15 +26,15 @@ Tree = Any
 class Meters:
     """Collects each step's metrics, and logs those of every n-th step.
 
-    Reading a metric blocks until its step is computed. So metrics are read `lag` steps late: the
-    device always has a next step queued, and the host never blocks on the newest one.
+    Reading a metric blocks until its step is computed. Metrics are therefore read `lag` steps late,
+    so that the device always has a queued step.
     """
 
     def __init__(self, task: Task, log: Log, *, step: int, num_steps: int, every: int):
         """Logs every `every` steps from `step` to `num_steps`."""
         self._task, self._log, self._num_steps, self._every = task, log, num_steps, every
         self._anomalies = Anomalies()
-        self._late = collections.deque()  # queue of (step, metrics), perhaps not computed yet
+        self._late = collections.deque()  # queue of (step, metrics) that may not be computed yet
         self._bar = tqdm.tqdm(
             desc="train", total=num_steps, initial=step, unit="step", disable=None
         )
@@ -47,8 +47,8 @@ class Meters:
         self._bar.close()
 
     def _begin_lap(self) -> None:
-        """Begins to measure rates: a lap has the steps that are read from one line to the next."""
-        self._lap = []  # the metrics of its steps
+        """Starts a lap, the steps between two logged lines, over which rates are measured."""
+        self._lap = []  # metrics of its steps
         self._lap_start, self._waited = time.perf_counter(), 0.0
 
     @contextlib.contextmanager
@@ -56,31 +56,31 @@ class Meters:
         """Counts the time of its body as waiting for data, if the device is idle at the end."""
         start = time.perf_counter()
         yield
-        # While the newest queued step is still computed, a late batch costs nothing.
+        # A late batch costs nothing while the newest queued step is being computed.
         if not self._late or self._late[-1][1]["loss"].is_ready():
             self._waited += time.perf_counter() - start
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Excludes the time of its body (a validation, say) from the step time."""
+        """Excludes the time of its body, such as a validation, from the step time."""
         start = time.perf_counter()
         yield
-        # Moves the start of the lap, so that the pause is not counted.
+        # Shift the lap's start by the pause.
         self._lap_start += time.perf_counter() - start
 
     def add(self, step: int, metrics: dict, *, shape: tuple[int, int], lag: int) -> None:
-        """Queues a step's metrics (`shape` is (rows, length)); logs steps at least `lag` older."""
+        """Queues a step's metrics; logs steps at least `lag` older. `shape` is (rows, length)."""
         rows, length = shape
         seconds = seconds_at_peak(self._task.model, rows, length)
         facts = {"positions": rows * length, "seconds_at_peak": seconds}
         self._late.append((step, {**metrics, **facts}))
-        # Queue: with lag 2, steps 7 8 9 make 7 ready; lag 0 empties it.
+        # With lag 2, queued steps 7 8 9 make 7 ready; lag 0 empties the queue.
         ready = [self._late.popleft() for _ in range(len(self._late) - lag)]
         # `float` blocks until the step is computed.
         read = [(t, {name: float(x) for name, x in late.items()}) for t, late in ready]
         self._bar.update(len(read))
         self._lap += [values for _, values in read]
-        # `Anomalies` logs a skipped update itself.
+        # `Anomalies` logs skipped updates.
         applied = [(t, values) for t, values in read if self._anomalies.applied(t, values)]
         due = [(t, values) for t, values in applied if t % self._every == 0]
         if due:
@@ -90,10 +90,7 @@ class Meters:
             self._begin_lap()
 
     def _rates(self) -> dict[str, float]:
-        """Returns the rates and times of the lap's mean step.
-
-        They are of all its steps, because batches of other lengths have other weights.
-        """
+        """Returns rates and times, averaged over the lap, because batches differ in weight."""
         seconds = time.perf_counter() - self._lap_start
         rates = {
             f"{self._task.unit}s_per_second": sum(x["weight"] for x in self._lap) / seconds,
@@ -105,7 +102,7 @@ class Meters:
 
     def _log_step(self, step: int, metrics: dict[str, float], rates: dict[str, float]) -> None:
         """Logs a step: means over the batch, learning rate, gradient norm, rates and times."""
-        # Sums over the batch become means per token or image. The loss is the first of them.
+        # Sums over the batch become means per token or image, the loss first.
         sums = {name: value for name, value in metrics.items() if name not in NO_SUMS}
         means = {name: sums[name] / metrics["weight"] for name in ("loss", *sums)}
         means |= self._task.summarise(means)
@@ -116,14 +113,14 @@ class Meters:
         values |= rates
         values["seconds_left"] = rates["step_seconds"] * (self._num_steps - step)
         self._log.write("train", step, {**means, **values})
-        # For people: a line of less than 80 columns.
+        # The console gets a line of less than 80 columns.
         rate = f"{self._task.unit}s_per_second"
         words = in_words({"loss": means["loss"], rate: rates[rate]})
         left = progress.duration(values["seconds_left"])
         logging.info("step %d/%d: %s, %s left", step, self._num_steps, words, left)
 
     def validation(self, step: int, scores: dict, is_best: bool) -> None:
-        """Logs the scores of a validation; the line in the log marks the validation as done."""
+        """Logs the scores of a validation; the line marks the validation as done."""
         self._log.write("validation", step, scores)
         numbers = {name: value for name, value in scores.items() if not isinstance(value, str)}
         best_by = self._task.best_by
@@ -133,7 +130,7 @@ class Meters:
         logging.info("step %d: validation %s%s%s", step, words, best, samples)
 
 
-# The metrics of a step that are no sums over its batch.
+# The metrics of a step that are not sums over its batch.
 NO_SUMS = (
     *("weight", "gradient_norm", "learning_rate", "skipped", "finite"),
     *("filled", "positions", "seconds_at_peak"),
@@ -141,7 +138,7 @@ NO_SUMS = (
 
 
 def in_words(values: dict) -> str:
-    """Returns 'loss 3.709, tokens per second 12,300' of such values by name."""
+    """Returns values by name as text, such as 'loss 3.709, tokens per second 12,300'."""
     digits = lambda x: f"{x:.4g}" if x < 1000 else f"{x:,.0f}"
     text = lambda x: digits(x) if isinstance(x, int | float) else str(x)
     return ", ".join(f"{name.replace('_', ' ')} {text(x)}" for name, x in values.items())
@@ -151,12 +148,12 @@ class Anomalies:
     """Logs skipped updates and jumps of the loss, and ends a run that skips every update."""
 
     MAX_SKIPPED = 10  # consecutive skipped updates that end the run
-    WINDOW = 50  # latest losses, from whose median a jump is measured
+    WINDOW = 50  # losses; a jump is measured from their median
 
     def __init__(self):
-        """Begins with no loss."""
+        """Starts with an empty window."""
         self._consecutive = 0
-        # Window of finite losses: the oldest falls out as a new one comes.
+        # Window of the latest finite losses.
         self._losses = collections.deque(maxlen=self.WINDOW)
 
     def applied(self, step: int, metrics: dict[str, float]) -> bool:
@@ -171,7 +168,7 @@ class Anomalies:
             self._warn_of_jump(step, loss)
             self._losses.append(loss)
             return True
-        # Skipped: its loss does not enter the window, or a NaN would spoil the median.
+        # A skipped update's loss stays out of the window, because NaN would spoil the median.
         self._consecutive += 1
         norm = metrics["gradient_norm"]
         cause = f"loss {loss}, gradient norm {norm}, learning rate {metrics['learning_rate']:.3g}"
@@ -198,7 +195,7 @@ class Anomalies:
 
 
 def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, Any]:
-    """Logs and returns the sizes of model and state, the processes, devices, mesh, and the data."""
+    """Logs and returns the sizes of model and state, processes, devices, mesh and data."""
     facts = {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
         "dtype": getattr(task.model, "dtype", "float32"),
@@ -215,10 +212,7 @@ def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, Any]:
 
 
 def seconds_at_peak(model: nn.Module, rows: int, length: int) -> float:
-    """Returns the seconds of a step at the peak FLOP/s of all devices (MFU 1).
-
-    0 if the devices' peak or the model's FLOPs are unknown.
-    """
+    """Returns the seconds of a step at the peak FLOP/s of all devices (MFU 1); 0 if unknown."""
     devices = jax.devices()
     flops = getattr(model, "flops", None)
     flops_per_second = len(devices) * hardware(devices[0].device_kind).peak

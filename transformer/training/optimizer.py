@@ -1,4 +1,4 @@
-"""The optimizer, any of optax by name, and the learning rate schedule (paper, section 5.3)."""
+"""The optimizer, any optax optimizer by name, and the learning rate schedule (paper 5.3)."""
 
 import functools
 import inspect
@@ -25,7 +25,7 @@ def inverse_square_root(
     Linear warm-up for `warmup_steps` updates, then decay with step^-0.5. `factor` 1 is the paper's.
     """
     step = jnp.asarray(step, jnp.float32)
-    # The two terms meet at step = warmup_steps, the peak.
+    # The two terms are equal at the peak, step = warmup_steps.
     return factor * d_model**-0.5 * jnp.minimum(step**-0.5, step * warmup_steps**-1.5)
 
 
@@ -44,10 +44,10 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
             f"such as warmup_cosine_decay_schedule, found {name!r}"
         )
     if {"warmup_steps", "decay_steps"} <= arguments.keys():
-        # A trial of a few steps may end within the warm-up; optax wants a step of decay behind it.
+        # A trial of few steps may end within the warm-up, but optax needs a step of decay after it.
         decay_steps = max(arguments["decay_steps"], arguments["warmup_steps"] + 1)
         arguments = {**arguments, "decay_steps": decay_steps}
-    # Optax's schedules count from 0, ours from 1: update 1 gets optax's rate of count 0.
+    # Optax's schedules count from 0, ours from 1: update 1 has optax's rate of count 0.
     schedule = make(**arguments)
     return lambda step: jnp.float32(schedule(jnp.asarray(step, jnp.int32) - 1))
 
@@ -60,12 +60,11 @@ def make_optimizer(
     arguments: Mapping[str, float],
     frozen: str = "",
 ) -> optax.GradientTransformation:
-    """Returns `optax.NAME(learning_rate, **arguments)`, clipping before it if `clip_norm` > 0.
+    """Returns `optax.NAME(learning_rate, **arguments)`, after clipping if `clip_norm` > 0.
 
     Gradients are clipped by their global norm. The paper uses Adam (Kingma and Ba 2015) without
-    clipping. `schedule` is called with the number of the update, counted from 1; skipped updates do
-    not count. Parameters below the prefixes of paths in `frozen` are not updated, and have no
-    state.
+    clipping. `schedule` gets the update's number from 1; skipped updates do not count. Parameters
+    below the path prefixes in `frozen` are not updated, and have no state.
     """
     optimizers = _optimizers()
     if name not in optimizers:
@@ -88,9 +87,9 @@ def make_optimizer(
 
 
 def _optimizers() -> dict[str, Callable]:
-    """Returns {name: function} of the optimizers of optax that have a learning rate."""
-    # Schedule-free optimizers would have to be evaluated with other params than those in training;
-    # names that begin with scale_by are parts of an optimizer, those with capitals are types.
+    """Returns {name: function} of optax's optimizers with a learning rate."""
+    # Schedule-free optimizers need different params in evaluation. scale_by_... are parts of an
+    # optimizer, and capitalised names are types.
     unusable = ("schedule_free", "scale_by", "_")
     return {
         name: make
@@ -103,8 +102,8 @@ def _optimizers() -> dict[str, Callable]:
 def hidden_matrices(params: Tree) -> Tree:
     """Returns, for each parameter, the axes of rows and columns of Muon's matrix, or None.
 
-    Matrices are the kernels of hidden layers, with all heads of a projection in one. The first and
-    the last layer (embeddings, patches, classes), biases and norms are left to Adam, as its author
+    Matrices are the kernels of hidden layers, with all heads of a projection in one. Adam trains
+    the first and last layer (embeddings, patches, classes), biases and norms, as Muon's author
     recommends (Jordan et al. 2024).
     """
 
@@ -119,14 +118,14 @@ def hidden_matrices(params: Tree) -> Tree:
 
 
 def stop_gradients(params: Tree, frozen: str) -> Tree:
-    """Stops gradients of the params below the prefixes in `frozen`, and returns all params."""
+    """Returns all params, with gradients stopped below the prefixes in `frozen`."""
     named = prefixes(frozen)
     stop = lambda path, x: jax.lax.stop_gradient(x) if is_below(path, named) else x
     return unflatten({path: stop(path, x) for path, x in flatten(params).items()})
 
 
 def _parts(frozen: list[str], params: Tree) -> Tree:
-    """Labels each parameter 'frozen' or 'trained'; UserError if a prefix or the rest is empty."""
+    """Labels each parameter 'frozen' or 'trained'; UserError if a prefix or 'trained' is empty."""
     flat = flatten(params)
     for prefix in frozen:
         if not any(is_below(path, [prefix]) for path in flat):
@@ -143,12 +142,12 @@ def _parts(frozen: list[str], params: Tree) -> Tree:
 def check(
     *, name: str, clip_norm: float, arguments: Mapping, schedule: Mapping, frozen: str
 ) -> None:
-    """Raises UserError for invalid values of `config.optimizer`; `frozen` is checked by the run."""
-    del frozen  # which parameters there are is known when the model is built
+    """Raises UserError for invalid values of `config.optimizer`; the run checks `frozen`."""
+    del frozen  # its check needs the model's parameters
     for key, value in schedule.items():
-        if isinstance(value, int | float):  # a rate below 0 would climb
+        if isinstance(value, int | float):  # a negative rate would ascend
             check_value(f"optimizer.schedule.{key}", value, "at least 0")
-    # A trial update of abstract params: what optax refuses, it refuses now.
+    # A trial update of abstract params makes optax check its arguments now.
     shapes = {"kernel": (2, 3), "bias": (3,)}
     params = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
 
@@ -161,7 +160,7 @@ def check(
         jax.eval_shape(update, {"layer": params})
     except UserError:
         raise
-    except (TypeError, ValueError) as error:  # it wants more than a gradient, or other arguments
+    except (TypeError, ValueError) as error:  # needs more than a gradient, or other arguments
         reason = " ".join(str(error).split())
         raise UserError(
             f"config.optimizer: {name} does not work with these arguments, or "

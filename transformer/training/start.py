@@ -1,4 +1,4 @@
-"""How a run begins: its state, restored or random, and a dry run; how a state is saved."""
+"""The start of a run: its state, restored or random, and a dry run. Also saves a state."""
 
 import functools
 import logging
@@ -39,7 +39,7 @@ Tree = Any
 def open_run(
     config: ConfigDict, task: Task, workdir: Path, layout: Layout
 ) -> tuple[Checkpoints, TrainState, Callable]:
-    """Opens the checkpoints, restores or makes the state; then, not refused, writes config.json.
+    """Opens the checkpoints, restores or makes the state, then writes config.json.
 
     Returns (checkpoints, state, compiled step).
     """
@@ -70,26 +70,25 @@ def restore_or_init(
     layout: Layout,
     load_params: Callable[[Tree], dict[str, jax.Array]] | None = None,
 ) -> TrainState:
-    """Returns the state of the newest undamaged checkpoint, or one with random params.
+    """Returns the state of the newest undamaged checkpoint, or a state with random params.
 
-    Without a checkpoint, the arrays of `load_params(shapes)`, {path: array}, replace random params.
-    Collective.
+    Without a checkpoint, `load_params(shapes)` replaces random params by {path: array}. Collective.
     """
     key = jax.random.key(seed)
     shapes = jax.eval_shape(lambda key: init_state(init(key), optimizer), key)
-    # Shapes only: random params are made below, and only without a checkpoint.
+    # Only shapes, because a checkpoint makes random params unnecessary.
     abstract = to_restore(shapes, layout)
     if checkpoints and (restored := checkpoints.restore(abstract.params, _rest(abstract))):
         number, params, rest = restored
         logging.info("resuming from step %d", number)
-        # jit, because only a compiled program can make an array on devices of several processes.
+        # In jit, because only a compiled program can make an array across several processes.
         step = jax.jit(lambda: jnp.int32(number), out_shardings=abstract.step.sharding)()
         state = TrainState(step, rest["skipped"], params, rest["opt_state"])
         return from_saved(state, layout)
-    loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
+    loaded = load_params(shapes.params) if load_params else {}  # first, as it refuses a mismatch
     shardings = state_shardings(shapes, layout)
     params = unflatten(flatten(place(init(key), shardings.params)) | loaded)
-    # The params stay outside of this program, which would hold them twice.
+    # Without the params, because the program would hold them twice.
     init_rest = lambda params: init_state(params, optimizer)._replace(params=None)
     rest = jax.jit(init_rest, out_shardings=shardings._replace(params=None))(params)
     return rest._replace(params=params)
@@ -97,13 +96,13 @@ def restore_or_init(
 
 def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:
     """Starts saving a state; its arrays may be donated on return."""
-    # Global arrays, as the checkpoint manager requires of every process.
+    # The checkpoint manager needs global arrays from every process.
     saved_state = to_save(state, layout)
     checkpoints.save(step, saved_state.params, _rest(saved_state))
 
 
 def _rest(state: TrainState) -> Tree:
-    """Returns what is saved beside the params; the step is the name of the checkpoint's folder."""
+    """Returns the state to save beside the params; the checkpoint's folder names the step."""
     return {"opt_state": state.opt_state, "skipped": state.skipped}
 
 
@@ -112,8 +111,8 @@ def load_batch(
 ) -> tuple[dict, tuple[int, int]]:
     """Returns batch t sharded over the devices, and its shape (padded rows, length).
 
-    Rows of weight 0 pad the batch to a multiple of data-parallel devices x `accumulate`: 195 rows
-    become 200 on 8 devices with accumulate 1, and 208 with accumulate 2.
+    Rows of weight 0 pad the batch to a multiple of data-parallel devices x `accumulate`: on 8
+    devices, 195 rows become 200 with accumulate 1, and 208 with accumulate 2.
     """
     rows, length = batches.shape(t)
     padded_rows = rows_for_devices(rows, layout.num_row_shards * accumulate)
@@ -121,7 +120,7 @@ def load_batch(
     return batch, (padded_rows, length)
 
 
-# What to do if a step does not fit into memory.
+# For a step that does not fit into memory.
 OUT_OF_MEMORY_REMEDY = (
     "lower config.data.batch_tokens (or batch_images), raise config.train.accumulate, or set "
     "config.model.remat=True if the model has it"
@@ -131,32 +130,32 @@ OUT_OF_MEMORY_REMEDY = (
 def dry_run(
     state: TrainState, compiled_step: Callable, load: Callable, task: Task, layout: Layout
 ) -> TrainState:
-    """Makes a dry run: validation in its largest shapes, and a step in each batch shape.
+    """Runs validation in its largest shapes, and a step in each batch shape.
 
-    UserError if something does not fit into the devices' memory: now, not hours later. Returns the
-    state unchanged; the one passed in is donated.
+    UserError if a program does not fit into the devices' memory. Returns the state unchanged; the
+    argument is donated.
     """
     batches = [load(t) for t in task.batches.first_of_each_length()]
     logging.info("dry run: compiling, and running the largest shapes once")
     start = time.perf_counter()
     waiting = progress.waiting("dry run: validation")
     with waiting, memory.freed_returned(), ThreadPoolExecutor(1) as thread:
-        # On a CPU the step is compiled meanwhile. JAX keeps its programs for the calls below, which
-        # raise again what fails here. A GPU's compiler times kernels: validation would disturb it.
+        # On a CPU, compile the step meanwhile. JAX caches the programs for the calls below, which
+        # raise any error again. Not on a GPU, whose compiler times kernels.
         if jax.default_backend() == "cpu" and jax.process_count() == 1:
             with jax.debug_nans(False):
                 for batch, _ in batches:
                     thread.submit(compiled_step.lower(state, batch).compile)
         task.rehearse(gather_params(state.params, layout))
-    # After validation, so that the step's memory is kept for the first step of training.
+    # After validation, so that training's first step finds the memory allocated.
     for batch, (rows, length) in batches:
         what = f"a step with {rows} rows of {length} positions"
-        # A batch of zeros has no weight: its gradient is divided by 0, and the update is skipped.
+        # A batch of zeros has weight 0, so its gradient is non-finite and the update is skipped.
         fits = memory.fits_in_memory(what, OUT_OF_MEMORY_REMEDY)
         with progress.waiting(f"dry run: {what}"), fits, jax.debug_nans(False):
             state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
-        # The dry run's step is undone: batch numbers and the schedule begin where they were.
+        # Undo the dry run's step, so that batch numbers and the schedule stay.
         state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
     message = "dry run done in %.1f s: the largest batches of validation, %s of training"
     logging.info(message, time.perf_counter() - start, quantity(len(batches), "step"))

@@ -1,4 +1,4 @@
-"""The state of training, and one update: gradient, then optimizer, unless it is non-finite."""
+"""The training state and one update: gradient, then optimizer, unless non-finite."""
 
 import functools
 from collections.abc import Callable
@@ -17,10 +17,10 @@ Tree = Any
 
 
 class TrainState(NamedTuple):
-    """The state of training. It holds no random key: keys are derived from seed and step."""
+    """The training state. It holds no random key, because keys derive from seed and step."""
 
     step: jax.Array  # number of batches seen
-    skipped: jax.Array  # number of them whose update was non-finite, and so skipped
+    skipped: jax.Array  # number of non-finite updates among them
     params: Tree
     opt_state: Tree
 
@@ -31,7 +31,7 @@ def init_state(params: Tree, optimizer: optax.GradientTransformation) -> TrainSt
 
 
 def make_step(config: ConfigDict, loss: Callable) -> tuple[optax.GradientTransformation, Callable]:
-    """Returns the optimizer of a config, and its `train_step`: (state, batch, *, axis=None)."""
+    """Returns a config's optimizer and its `train_step`, called (state, batch, *, axis=None)."""
     options = config.optimizer.to_dict()
     schedule = optimizers.make_schedule(**options.pop("schedule"))
     optimizer = optimizers.make_optimizer(schedule, **options)
@@ -62,16 +62,16 @@ def train_step(
 ) -> tuple[TrainState, dict]:
     """Returns the state after one update, and its metrics.
 
-    `loss(params, batch, rng=rng)` returns sums over a batch, 'loss' and 'weight' among them. The
-    metrics are these sums over the global batch, 'gradient_norm', 'learning_rate', 'skipped' and
+    `loss(params, batch, rng=rng)` returns sums over a batch, including 'loss' and 'weight'. The
+    metrics are the sums over the global batch, 'gradient_norm', 'learning_rate', 'skipped' and
     'finite'.
 
-    With `axis`, `batch` is this device's part, and sums are all-reduced over that mapped axis;
-    without it, `batch` is the global batch. The summed gradient is divided by the weight of the
-    global batch: with a mean of per-device means, the weight of a token would depend on how many
-    tokens its device has.
+    With `axis`, `batch` is this device's part, and sums are all-reduced over that mapped axis.
+    Without it, `batch` is the global batch. The summed gradient is divided by the weight of the
+    global batch. In a mean of per-device means, a token's weight would depend on the number of
+    tokens on its device.
     """
-    # A step's random numbers depend on (seed, step) alone: a resumed run draws the same.
+    # Random numbers depend on (seed, step) alone, so that a resumed run draws the same.
     rng = jax.random.fold_in(jax.random.key(seed), state.step)
     rng = random_per_device(rng, axis)
     gradients, sums = _summed_gradient(loss, state.params, micro_batches(batch, accumulate), rng)
@@ -79,9 +79,9 @@ def train_step(
     norm = kernels.chosen().norm(_divided(gradients, sums["weight"]), axis)
     learning_rate = schedule(state.step + 1 - state.skipped)  # skipped updates do not count
     # A non-finite update is skipped: params, optimizer state and its count of updates stay, while
-    # the step advances to the next batch. The new params are not looked at: that is one more pass
-    # over params and moments, 1.6 of 20 ms on a TPU. Where a huge rate makes them overflow though
-    # the gradient is finite (with Adam around 1e38), the next loss is not finite.
+    # the step advances to the next batch. The new params are not checked, because one more pass
+    # over params and moments takes 1.6 of 20 ms on a TPU. If a huge rate (with Adam around 1e38)
+    # makes them overflow despite a finite gradient, the next loss is non-finite.
     finite = jnp.isfinite(sums["loss"] + norm + learning_rate)
     params, opt_state = _updated_if(finite, optimizer, gradients, sums["weight"], state)
     step, skipped = state.step + 1, state.skipped + jnp.int32(~finite)
@@ -102,10 +102,10 @@ def _updated_if(
     weight: jax.Array,
     state: TrainState,
 ) -> tuple[Tree, Tree]:
-    """Returns params and optimizer state: updated by gradients / weight, or unchanged."""
+    """Returns params and optimizer state, updated by gradients / weight or unchanged."""
 
     def update(gradients: Tree, weight: jax.Array, state: TrainState) -> tuple[Tree, Tree]:
-        # Divided again, not taken from the norm: the quotients need not all be in memory at once.
+        # Divide again, so that the norm's quotients need not all stay in memory.
         gradients = _divided(gradients, weight)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         return optax.apply_updates(state.params, updates), opt_state
@@ -123,17 +123,17 @@ def _divided(gradients: Tree, weight: jax.Array) -> Tree:
 def micro_batches(batch: Tree, accumulate: int) -> Tree:
     """Reshapes [rows, ...] to [accumulate, rows / accumulate, ...].
 
-    Each micro-batch takes rows from every device, so that none of them is moved. Example: of rows
-    0 to 7 on 2 devices, 2 micro-batches have 0, 2, 4, 6 and 1, 3, 5, 7.
+    Each micro-batch takes rows from every device, so that no row moves. Example: with rows 0 to 7
+    on 2 devices, 2 micro-batches have rows 0, 2, 4, 6 and 1, 3, 5, 7.
     """
     # Row i is row i // accumulate of micro-batch i % accumulate.
     return jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
 
 
 def _summed_gradient(loss: Callable, params: Tree, parts: Tree, rng: jax.Array) -> tuple:
-    """Returns the gradient of the summed loss, and all sums, over a batch in micro-batches.
+    """Returns the gradient of the summed loss, and all sums, over a batch's micro-batches.
 
-    `parts` are [accumulate, rows, ...], and go through the model one after the other.
+    `parts` are [accumulate, rows, ...], computed sequentially.
     """
 
     def summed_loss(params: Tree, part: dict, rng: jax.Array) -> tuple[jax.Array, dict]:
@@ -146,7 +146,7 @@ def _summed_gradient(loss: Callable, params: Tree, parts: Tree, rng: jax.Array) 
     if accumulate == 1:
         return gradient(params, first, rng)
 
-    # Gradient accumulation: a scan holds the activations of one micro-batch at a time.
+    # Gradient accumulation: the scan holds the activations of one micro-batch at a time.
     def add(total: Tree, numbered_part: tuple) -> tuple[Tree, None]:
         number, part = numbered_part
         return jax.tree.map(
