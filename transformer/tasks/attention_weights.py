@@ -1,4 +1,4 @@
-"""The attention weights of a trained model, for any inputs or for a sentence pair."""
+"""The attention weights of a trained model, for a batch or a sentence pair."""
 
 import functools
 from typing import Any
@@ -18,11 +18,11 @@ Tree = Any
 def batch_weights(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, jax.Array]:
     """Returns the attention weights of a batch, {'cross': [L, B, H, T, S], ...}.
 
-    The kinds of attention are those of the model's method `attention_weights`; {} without it.
+    The model's method `attention_weights` defines the kinds; {} without it.
     """
     if not hasattr(model, "attention_weights"):
         return {}
-    # Each layer sows its weights [B, H, T, S]; the model's method stacks those of one kind.
+    # Each layer sows its weights [B, H, T, S]; the model's method stacks them by kind.
     _, sown = model.apply({"params": params}, **inputs, train=False, mutable=["intermediates"])
     return model.attention_weights(sown.get("intermediates", {}))
 
@@ -30,11 +30,11 @@ def batch_weights(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, 
 def pair_weights(run: TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
     """Returns the attention weights and the pieces of a sentence pair, without a batch dimension.
 
-    They are 'encoder' [L, H, S, S], 'decoder' [L, H, T, T] and 'cross' [L, H, T, S], with the
-    pieces 'source' [S] and 'target' [T]. For a model without attention, only the pieces.
+    The weights are 'encoder' [L, H, S, S], 'decoder' [L, H, T, T] and 'cross' [L, H, T, S], none of
+    them for a model without attention. The pieces are 'source' [S] and 'target' [T].
     """
     both = ids(run.vocabulary, source, target)
-    # Few static shapes, so that few programs are compiled: 19 ids are padded to 32.
+    # Pad 19 ids to 32, so that few static shapes are compiled.
     shaped = [
         tokenizer.padded([side], 1, batch_sizes.next_power_of_two(len(side))) for side in both
     ]
@@ -42,7 +42,7 @@ def pair_weights(run: TrainedTranslator, source: str, target: str) -> dict[str, 
     padded_weights = batch_weights(run.params, inputs, model=run.model)
     S, T = map(len, both)
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
-    # [L, 1, H, padded, padded] -> [L, H, queries, keys]: drops the batch axis and the padding.
+    # [L, 1, H, padded, padded] -> [L, H, queries, keys], without batch axis and padding.
     arrays = {
         name: np.asarray(array[:, 0, :, : sizes[name][0], : sizes[name][1]])
         for name, array in padded_weights.items()

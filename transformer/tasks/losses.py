@@ -1,6 +1,6 @@
 """Label-smoothed cross entropy (paper, section 5.4), as sums over the tokens that are not padding.
 
-Sums, not means: the update divides by the weight of the global batch.
+The update divides the sums by the weight of the global batch.
 """
 
 import functools
@@ -31,17 +31,17 @@ def token_loss(
 ) -> dict[str, Array]:
     """Returns the sums of `cross_entropy` for a forward pass with dropout, and 'filled'.
 
-    Dropout is drawn from `rng`; 'filled' is the number of targets that are not padding; `options`
-    are the keywords of `cross_entropy`.
+    `rng` is for dropout; 'filled' is the number of targets that are not padding; `options` are the
+    keywords of `cross_entropy`.
 
-    The logits of a model with methods `hidden` and `logits` have the type of its activations, and
-    with blocks > 1 are computed in blocks (see `in_blocks`). With blocks = 1 all sums have
-    gradients, not only 'loss'.
+    If the model has methods `hidden` and `logits`, logits have the dtype of its activations, and
+    blocks > 1 computes them in blocks (see `in_blocks`). With blocks = 1 all sums have gradients,
+    not only 'loss'.
     """
     dropout = {"train": True, "rngs": {"dropout": rng}}
     x_BTD, logits_of, sown = _before_logits(model, params, batch, **dropout)
     targets_and_weights = batch["targets"], batch["weights"]
-    # No array of a step is larger: in bfloat16 they move half as much through the memory.
+    # Logits are the step's largest array; in bfloat16 they halve the memory traffic.
     logits_fn = lambda x_BTD: logits_of(x_BTD, x_BTD.dtype)
     if blocks == 1:
         sums = cross_entropy(logits_fn(x_BTD), *targets_and_weights, **options)
@@ -56,8 +56,8 @@ def outcome(
 ) -> tuple[dict[str, Array], tuple[Array]]:
     """Returns the sums of `cross_entropy` without dropout, and the nats of each token, [B, T].
 
-    This is the `outcome` of `evaluation.SplitSums`. `options` are config.loss as (name, value)
-    pairs, because a static argument must be hashable.
+    It is an `outcome` of `evaluation.SplitSums`. `options` are config.loss as (name, value) pairs,
+    because a static argument must be hashable.
     """
     options = dict(options)
     blocks = options.pop("blocks")
@@ -73,10 +73,10 @@ def outcome(
     if blocks == 1:
         sums, nats_BT = loss(arrays)
     else:
-        # One block of positions after the other, so that only one block's logits are in memory.
+        # The loop holds one block's logits in memory.
         sums, nats = jax.lax.map(loss, tuple(dense.split(x, blocks) for x in arrays))
         sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
-        # The reshape that undoes `split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
+        # Undo `split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
         nats_BT = nats.swapaxes(0, 1).reshape(batch["targets"].shape)
     return with_sown(sums, sown), (nats_BT,)
 
@@ -86,8 +86,8 @@ def _before_logits(
 ) -> tuple[Array, Callable[[Array, Any], Array], dict[str, Array]]:
     """Returns (x, logits_fn, sown) of a forward pass, whose logits are logits_fn(x, dtype).
 
-    x is the output of the model's method `hidden`; a model without it, such as an ensemble, has
-    nothing before its logits, so that blocks save it no memory.
+    x is the output of the model's method `hidden`. Without this method, as in an ensemble, x is the
+    logits, and blocks save no memory.
     """
     if not hasattr(type(model), "hidden"):
         logits_BTV, sown = forward(model, params, batch, **options)
@@ -99,41 +99,40 @@ def _before_logits(
 def with_filled(loss: Callable, params: Tree, batch: dict, *, rng: Array) -> dict[str, Array]:
     """Returns the sums of a training loss, and 'filled', the positions that are not padding.
 
-    For weights that do not say how full the rows are, because they count texts or some tokens.
+    It is for losses whose weight counts texts, or some of the tokens.
     """
     return {**loss(params, batch, rng=rng), "filled": (batch["inputs"]["segments"] > 0).sum()}
 
 
 def only_sums(params: Tree, batch: dict, **options: Any) -> tuple[dict[str, Array], tuple]:
-    """Returns the sums of `outcome`, by the same program; the nats stay on the devices."""
+    """Returns the sums of `outcome`, from the same program; the nats stay on the devices."""
     return outcome(params, batch, **options)[0], ()
 
 
 def forward(
     model: nn.Module, params: Tree, batch: dict, **options: Any
 ) -> tuple[Array, dict[str, Array]]:
-    """Returns the model's output, and {name: sum over the batch} of the losses that it sows.
+    """Returns the model's output, and {name: sum over the batch} of its sown losses.
 
-    A model may `sow("losses", name, value)` with a value [B, ...] for each row, such as a penalty
-    or the balance of experts: in `__call__`, or in `hidden` where there is one. A row counts if one
-    of its positions has weight; values of one name are added, and those of an ensemble's members
-    averaged.
+    A model may `sow("losses", name, value)`, in `__call__` or `hidden`, with a value [B, ...] such
+    as a penalty or the balance of experts. A row counts if any of its positions has weight. Values
+    of one name are added, and averaged over an ensemble's members.
     """
     output, sown = model.apply({"params": params}, **batch["inputs"], mutable=["losses"], **options)
-    # Mask of the rows that are not padding: those in which any position has weight.
+    # Mask of the rows that are not padding, because a position has weight.
     is_real_B = batch["weights"].reshape(len(batch["weights"]), -1).any(axis=1)
     members = len(model.members) if isinstance(model, Ensemble) else 1
     sums = {}
     for (*_, name), values in flatten_dict(sown.get("losses", {})).items():
         for value in values:
             row_B = value.reshape(len(value), -1).sum(axis=1)
-            # `where`, not a product: the loss sown for a row of padding may be non-finite.
+            # `where`, because a product would keep the non-finite loss of a row of padding.
             sums[name] = sums.get(name, 0.0) + jnp.where(is_real_B, row_B, 0.0).sum() / members
     return output, sums
 
 
 def with_sown(sums: dict[str, Array], sown: dict[str, Array]) -> dict[str, Array]:
-    """Adds the sown losses to the sums: each under its name, and all of them to 'loss'."""
+    """Adds each sown loss to the sums by its name, and all of them to 'loss'."""
     if taken := sums.keys() & sown.keys():
         raise ValueError(f"a model sows {', '.join(taken)} as a loss: this name is taken")
     return {**sums, **sown, "loss": sum(sown.values(), sums["loss"])}
@@ -149,10 +148,10 @@ def cross_entropy(
 ) -> dict[str, Array]:
     """Returns the sums 'loss', 'nats_per_token', 'accuracy' and 'weight' over the tokens.
 
-    `weights_BT` is 1 for a token and 0 for padding, so 'weight' is the number of tokens, and the
-    other sums divided by it are means per token. 'loss' (nats) is the cross entropy with the
-    smoothed target minus that target's entropy, so that a perfect prediction has loss 0;
-    'nats_per_token' is the negative log likelihood without smoothing.
+    `weights_BT` is 1 for a token and 0 for padding, so 'weight' is the number of tokens. 'loss'
+    (nats) is the cross entropy with the smoothed target minus that target's entropy, so that a
+    perfect prediction has loss 0. 'nats_per_token' is the negative log likelihood without
+    smoothing.
 
     Label smoothing by epsilon (paper, section 5.4; Szegedy et al. 2015, section 7) gives the gold
     class 1 - epsilon + epsilon/V and every other class epsilon/V ('all_classes'); tensor2tensor
@@ -164,10 +163,10 @@ def cross_entropy(
 
     sums_over_classes = kernels.chosen().class_sums(logits_BTV, targets_BT)
     log_normaliser_BT, gold_BT, sum_BT, highest_BT = sums_over_classes
-    # The sum over V of target * logits, without a dense target [B, T, V]: the target is `off` for
+    # The sum over V of target * logits, without a dense target [B, T, V]. The target is `off` for
     # every class, plus on - off for the gold class.
     expected_BT = (on - off) * gold_BT + off * sum_BT
-    # Of the smoothed target, in nats: the least that the cross entropy can be.
+    # Entropy of the smoothed target in nats, the minimum of the cross entropy.
     entropy = -sum(count * p * math.log(p) for count, p in ((1, on), (V - 1, off)) if p > 0)
     loss_BT = log_normaliser_BT - expected_BT - entropy
     correct_BT = gold_BT >= highest_BT  # on a CPU, argmax takes three times as long
@@ -197,14 +196,14 @@ def in_blocks(
     """Returns the sums of `cross_entropy` of logits_fn(x_BTD), never holding all of [B, T, V].
 
     Each block of positions computes its logits, sums and gradients, and frees the logits before the
-    next block: with 37,000 pieces the logits would be the largest array of a training step.
+    next block. With 37,000 pieces all logits would be the largest array of a training step.
     `logits_fn` may close over params. Only 'loss' has a gradient.
     """
     split = functools.partial(dense.split, blocks=blocks)
     x_blocks = split(x_BTD)
 
-    # Makes the float arrays that logits_fn closes over explicit arguments, so that their gradients
-    # can be accumulated over the blocks. Of all params this is the output matrix alone.
+    # Turn the float arrays in logits_fn's closure into arguments, so that their gradients can be
+    # accumulated over the blocks. Of the params, only the output matrix is among them.
     logits_fn, matrices = jax.closure_convert(logits_fn, x_blocks[0])
 
     def loss(x_BTD: Array, matrices: list, targets_BT: Array, weights_BT: Array) -> tuple:
@@ -217,7 +216,7 @@ def in_blocks(
 
 
 def summarise(means: dict[str, float]) -> dict[str, float]:
-    """Returns what else to log, computed from means per token: the perplexity."""
+    """Returns the perplexity, computed from means per token."""
     return {"perplexity": math.exp(min(means["nats_per_token"], 700.0))}  # e^710 overflows
 
 

@@ -1,4 +1,4 @@
-"""Loads the model and params of a trained workdir, or of several workdirs as an ensemble."""
+"""Loads the model and params of a trained workdir, or an ensemble of several."""
 
 import logging
 from pathlib import Path
@@ -23,15 +23,15 @@ class SavedModel(NamedTuple):
 
     model: nn.Module
     params: Tree  # replicated on this process's devices
-    steps: list[int]  # of all checkpoints, those of the ensemble's other members included
-    step: int  # the newest of those in this workdir
+    steps: list[int]  # of all checkpoints, including the other members' of an ensemble
+    step: int  # the newest of this workdir
 
 
 def load(config: ConfigDict, folder: Path) -> SavedModel:
     """Loads a workdir's model and the params that `config.evaluate.weights` selects. Collective.
 
-    With `config.evaluate.ensemble`, the model is an `Ensemble` of this workdir's model and of the
-    listed workdirs' models.
+    With `config.evaluate.ensemble`, the model is an `Ensemble` of the models of this workdir and of
+    the listed workdirs.
     """
     members = [_load_one(config, folder, config)]
     for member_folder, member_config, _ in ensemble(config):
@@ -48,8 +48,8 @@ def load(config: ConfigDict, folder: Path) -> SavedModel:
 def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
     """Returns (workdir, config, model) of each workdir in `config.evaluate.ensemble`.
 
-    UserError if a workdir has no complete checkpoint, or another identity than this run, such as
-    another vocabulary (not compared before this run is prepared). Reads no params.
+    UserError if a workdir has no complete checkpoint, or another identity than a prepared run, such
+    as another vocabulary. Reads no params.
     """
     members, task_module = [], load_task(config.task)
     for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
@@ -63,7 +63,7 @@ def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
         sizes = task_module.sizes(member_config, folder)
         expected = task_module.identity(config)
         for kind, value in task_module.identity(member_config).items():
-            if expected[kind] not in ("", value):  # "": this run is not prepared yet
+            if expected[kind] not in ("", value):  # "" if this run is not prepared yet
                 hint = f": train with --config.vocabulary.model={folder / 'vocabulary'}"
                 raise UserError(
                     f"config.evaluate.ensemble: {folder} has another {kind} than this run"
@@ -83,16 +83,16 @@ def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
 def check_all_positions(config: ConfigDict, model: nn.Module, length: int, what: str) -> None:
     """Raises UserError if `length` exceeds the positions of `model` or of an ensemble member.
 
-    `what` says in words what has this length.
+    `what` describes the length in the message.
     """
     for scored in (model, *(member for _, _, member in ensemble(config))):
         check_positions(scored, length, what)
 
 
 def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> SavedModel:
-    """Loads one workdir, trained with `config`, in the dtype and with the weights of `options`."""
+    """Loads a workdir trained with `config`, by the dtype and weights of `options`."""
     task_module = load_task(config.task)
-    # Params are saved in float32; the run that evaluates chooses the dtype of the computation.
+    # Params are saved in float32, so evaluation may choose another dtype.
     if "dtype" in config.model and "dtype" in options.model:
         config.model.dtype = options.model.dtype
     model = task_module.model(config, task_module.sizes(config, folder))

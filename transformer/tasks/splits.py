@@ -18,7 +18,7 @@ from transformer.tasks.task import check_positions
 def final_split(config: ConfigDict) -> str:
     """Returns the split of the final score: `evaluate.split`, or 'validation' without a test set.
 
-    There is no test set if `evaluate.split` is empty, or names a key of `config.data` that is empty
+    The test set is missing if `evaluate.split` is empty, or names an empty key of `config.data`
     (`evaluate.split` = 'test' and `data.test` = '').
     """
     split = config.evaluate.split
@@ -27,9 +27,9 @@ def final_split(config: ConfigDict) -> str:
 
 
 def load_all(config: ConfigDict, load: Callable[[ConfigDict, str], Any]) -> dict[str, Any]:
-    """Returns {split: load(config, split)} of all splits that a run reads.
+    """Returns {split: load(config, split)} for all splits that a run reads.
 
-    They are loaded before training, so that a missing file is an error now, not hours later.
+    All are loaded before training, so that a missing file is an early error.
     """
     corpora.local_folder(config.data.data_dir)  # raises UserError for a bucket
     names = dict.fromkeys(("train", "validation", final_split(config)))
@@ -39,10 +39,10 @@ def load_all(config: ConfigDict, load: Callable[[ConfigDict, str], Any]) -> dict
 def fill_in_fingerprint(
     config: ConfigDict, folder: Path, saved_config: ConfigDict | None, train: Any
 ) -> None:
-    """Sets `config.data.fingerprint` to that of the training split.
+    """Sets `config.data.fingerprint` to the training split's.
 
-    `saved_config` is the argument of a task's `prepare`, None in a new run. UserError if a resumed
-    run was trained on other data.
+    `saved_config` is as in a task's `prepare`. UserError if a resumed run was trained on other
+    data.
     """
     config.data.fingerprint = train.fingerprint
     # "" if config.json was lost.
@@ -55,9 +55,9 @@ def fill_in_fingerprint(
 
 
 def name_and_key(config: ConfigDict, split: str) -> tuple[str, str]:
-    """Returns what a corpus calls a split, and the config key that says so.
+    """Returns the corpus's name of a split, and the config key that sets it.
 
-    'train', 'validation' and 'test' have a key of `config.data`; any other is the corpus's own.
+    'train', 'validation' and 'test' have a key in `config.data`; other names are the corpus's own.
     """
     if split in corpora.SPLITS:
         return config.data[split], f"config.data.{split}"
@@ -65,7 +65,7 @@ def name_and_key(config: ConfigDict, split: str) -> tuple[str, str]:
 
 
 def log_origin(config: ConfigDict, split: str) -> None:
-    """Logs where a split is read from, and where its token ids are cached."""
+    """Logs the source of a split, and the folder of its cached token ids."""
     data, (name, _) = config.data, name_and_key(config, split)
     message = "split %s: %r, config.data.directory=%r, config.data.data_dir=%r"
     logging.info(message, split, name, data.directory, data.data_dir)
@@ -74,8 +74,8 @@ def log_origin(config: ConfigDict, split: str) -> None:
 def fill_in_languages(config: ConfigDict, saved_config: ConfigDict | None = None) -> None:
     """Fills in the one language that the config may leave empty.
 
-    It is that of `saved_config`, the config of a resumed run; else the other one of the training
-    text's files: de where there are train.de and train.en.
+    A resumed run takes it from `saved_config`. A new run takes it from the training files: de for
+    train.de beside train.en.
     """
     data = config.data
     if saved_config is not None:
@@ -89,7 +89,7 @@ def fill_in_languages(config: ConfigDict, saved_config: ConfigDict | None = None
 
 
 def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
-    """Returns a split's sentence pairs: 'train', 'validation', 'test', or any the corpus has."""
+    """Returns the pairs of 'train', 'validation', 'test' or another split of the corpus."""
     data, (name, key) = config.data, name_and_key(config, split)
     return corpora.load(
         data.corpus,
@@ -102,7 +102,7 @@ def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
 
 
 def text(config: ConfigDict, split: str) -> corpora.Corpus:
-    """Returns the lines of a split: of the files that config.data.SPLIT or evaluate.split names."""
+    """Returns the lines of the files that config.data.SPLIT or evaluate.split names."""
     data, (name, key) = config.data, name_and_key(config, split)
     return corpora.load_text(name, directory=data.directory, key=key)
 
@@ -130,7 +130,7 @@ def evaluation_tokens(
     split: str,
     model: nn.Module,
 ) -> Tokens:
-    """Returns the token ids of every sentence of a split, on which `model` is to be scored.
+    """Returns the token ids of every sentence of a split that `model` is scored on.
 
     UserError if a sentence is longer than the model's positions.
     """

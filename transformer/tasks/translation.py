@@ -1,7 +1,7 @@
 """The translation task, for any `config.architecture` with an encoder and a decoder.
 
-Sentence pairs are tokenised by the run's vocabulary and packed into rows; the loss is
-label-smoothed cross entropy, the score BLEU.
+Sentence pairs are tokenised and packed into rows. The loss is label-smoothed cross entropy, the
+score BLEU.
 """
 
 import functools
@@ -36,7 +36,7 @@ from transformer.tasks.task import (
 
 Tree = dict
 
-# Keys that may change when a run is resumed, besides those of saved_config.FREE.
+# Keys that may change when a run is resumed, besides saved_config.FREE.
 FREE = ("decode.", "translate.")
 SCORE = {"best_by": "bleu", "best_is": "highest", "unit": "token"}
 identity = vocabularies.identity
@@ -45,15 +45,12 @@ summarise = losses.summarise
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
-    """Builds missing corpora, vocabulary and token ids; returns the config, filled in.
-
-    `saved_config` is the workdir's; None in a new run, in its first process.
-    """
+    """Builds missing corpora, vocabulary and token ids; returns the config, filled in."""
     splits.fill_in_languages(config, saved_config)
     corpora = splits.load_all(config, splits.pairs)
     final, train = splits.final_split(config), corpora["train"]
     vocab = vocabularies.prepare(config, folder, saved_config, train)
-    # Validation scores the model that is trained, the final evaluation the ensemble.
+    # Validation scores the trained model, the final evaluation the ensemble.
     run_model = model(config, _sizes(vocab))
     ensemble = Ensemble((run_model, *(member for _, _, member in saved_model.ensemble(config))))
     for split, scored_model in (("validation", run_model), (final, ensemble)):
@@ -83,8 +80,8 @@ def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
     """Returns the training split in batches of about `data.batch_tokens` target positions."""
     data, seed = config.data, config.train.seed
     items = packing.select_trainable(tokens.lengths, data.max_length)
-    # Packed, a row holds as many pairs as fit. Otherwise it holds one, and is as long as the
-    # shortest of a few static lengths in which the pair fits.
+    # A packed row holds as many pairs as fit. Otherwise a row holds one pair, and has the shortest
+    # of a few static lengths that fits.
     if data.pack:
         groups = [packing.pack(tokens.lengths, items, data.row_length, seed, tokens.directory)]
     else:
@@ -99,7 +96,7 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
 
 
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the sizes of the workdir's vocabularies; `folder` None: those of the config."""
+    """Returns the sizes of the workdir's vocabularies; if `folder` is None, of the config's."""
     if folder is None:
         return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
     return _sizes(vocabularies.read(folder, config))
@@ -112,8 +109,8 @@ def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
 def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct [rows, length], with the longest rows of the run.
 
-    Packed rows all have `data.row_length` positions. One pair per row comes in several static
-    lengths; the longest is the first that holds `data.max_length` pieces. `rows` 0: a full batch.
+    Packed rows have `data.row_length` positions. Rows of one pair have several static lengths; the
+    longest is the first that holds `data.max_length` pieces. `rows` is 0 for a full batch.
     """
     data, length = config.data, config.data.row_length
     if not data.pack:
@@ -127,18 +124,18 @@ def check(config: ConfigDict) -> None:
     data, decode = config.data, config.decode
     check_value("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
     check_value("evaluate.scores", config.evaluate.scores, ("", *registry.SCORES))
-    # Of one pair, so that a package that is not there is named now.
+    # Scored once here, so that a missing package is named now.
     further_scores(config.evaluate.scores, [""], [""])
     _check_bleu(config.evaluate.tokenize)
-    # A row holds the longest pair, a batch a row.
+    # The longest pair must fit into a row, and a row into a batch.
     if data.pack:
         check_value("data.max_length", data.max_length, f"at most {data.row_length}")
     check_value("data.batch_tokens", data.batch_tokens, f"at least {data.row_length}")
-    # The model and the translator check their own values when built, with vocabularies of any size:
-    # two of different sizes where they are not shared, which tied_embeddings='all' cannot have.
+    # The model and the translator check their values when built. The vocabularies are toys, of
+    # different sizes unless shared, so that tied_embeddings='all' is refused.
     toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
     checked = model(config, toy)
-    # Not row_length: positions restart in each sentence, and a row of one pair may be longer.
+    # Not row_length, because positions restart in each sentence.
     check_positions(checked, data.max_length, f"config.data.max_length={data.max_length}")
     check_packing(checked, data.pack)
     abstract_params(checked, example(config, 1))
@@ -162,13 +159,13 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     """Returns the evaluator of a split.
 
     Every sentence counts, however long. Scores are means per token ('loss', 'nats_per_token',
-    'perplexity', 'accuracy'), the keys of `score` and those of config.evaluate.scores; the outputs
-    have the lines 'source', 'reference' and 'hypothesis'.
+    'perplexity', 'accuracy'), those of `score` and those of config.evaluate.scores. The outputs
+    are 'source', 'reference' and 'hypothesis'.
     """
     data = config.data
     splits.log_origin(config, split)
     corpus, vocab = splits.pairs(config, split), vocabularies.read(folder, config)
-    # References in the form of the translations: é in two parts would count as another letter.
+    # Normalise references like translations, because a decomposed é would be another letter.
     sources, references = (
         tokenizer.normalised(lines, side.normalisation)
         for lines, side in zip(corpus.read(), vocab, strict=True)
@@ -212,12 +209,9 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
 
 
 def translate(translator: Translator, params: Tree, sources: Sequence[str], what: str) -> list[str]:
-    """Translates the sources; `what` labels the progress. Collective.
-
-    Each process translates its share.
-    """
+    """Translates the sources; `what` labels the progress. Collective."""
     lines = processes.my_share(len(sources))
-    # A strided share: process 1 of 4 translates sentences 1, 5, 9, ...
+    # Process 1 of 4 translates sentences 1, 5, 9, ...
     share = sources[lines.start :: lines.step]
     with progress.counter(what, total=len(lines)) as advance:
         translations = list(translator.translate(params, share, advance, numbers=lines))
@@ -228,7 +222,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str
     """Returns 'bleu' (sacreBLEU, 0 to 100) and its 'signature', 'chrf', and 'length_ratio'.
 
     Text is detokenised and cased; `tokenize` is sacreBLEU's tokeniser. 'length_ratio' is the
-    number of tokens in the hypotheses over that in the references.
+    hypotheses' number of tokens over the references'.
     """
     bleu = sacrebleu.BLEU(tokenize=tokenize)
     bleu_score = bleu.corpus_score(hypotheses, [references])
@@ -241,12 +235,12 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str
 
 
 def further_scores(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict:
-    """Returns the scores by this name in registry.SCORES; '' has none."""
+    """Returns the scores by this name in registry.SCORES; {} for ''."""
     return registry.load(registry.SCORES[name])(hypotheses, references) if name else {}
 
 
 def rows(scores: dict, further: Iterable[str]) -> dict[str, str]:
-    """Formats scores as a table, {name: text}, with the main score first, and `further` ones."""
+    """Formats scores, with the names in `further`, as a table {name: text}, main score first."""
     return {
         "BLEU": f"{scores['bleu']:.2f} ({scores['signature']})",
         "chrF": f"{scores['chrf']:.2f}",
@@ -262,32 +256,32 @@ def samples(
     sources: Sequence[str], translations: Sequence[str], references: Sequence[str], number: int
 ) -> str:
     """Formats a few sentences, evenly spaced over the split, for the log."""
-    # Of 5 sentences, 3 samples are the sentences 0, 2 and 4.
+    # 3 samples of 5 sentences are sentences 0, 2 and 4.
     chosen = np.linspace(0, len(sources) - 1, min(number, len(sources))).astype(int)
     sides = sources, translations, references
     return "\n".join(SAMPLE.format(*(side[i] for side in sides)) for i in chosen)
 
 
-# A log line's 'samples' has these three lines for each sentence, and an empty line between two.
+# Three lines per sentence in a log line's 'samples', separated by empty lines.
 SAMPLE = "  source       {}\n  translation  {}\n  reference    {}\n"
 
 
 def read_samples(text: str) -> list[tuple[str, str, str]]:
-    """Returns (source, translation, reference) of each sentence of a log line's 'samples'."""
+    """Returns each (source, translation, reference) of a log line's 'samples'."""
     return re.findall(SAMPLE.format("(.*)", "(.*)", "(.*)"), text)
 
 
 class TrainedTranslator(NamedTuple):
-    """A trained workdir's model (or ensemble), as the modes translate, score and align use it."""
+    """A trained workdir's model (or ensemble), for the modes translate, score and align."""
 
     model: nn.Module
     vocabulary: tokenizer.Vocabulary
     params: Tree
-    steps: list[int]  # of the checkpoints that the params are from
+    steps: list[int]  # of the params' checkpoints
 
 
 def load(config: ConfigDict, folder: Path) -> TrainedTranslator:
-    """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
+    """Loads a workdir's model or ensemble, its params and vocabulary. Collective."""
     loaded = saved_model.load(config, folder)
     vocab = vocabularies.read(folder, config)
     return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)

@@ -18,24 +18,24 @@ from transformer.runtime import checksums, paths, progress
 from transformer.tasks import splits
 from transformer.workdir.saved_config import read_config
 
-# The sides of a corpus that a file is learnt from, by the stem of its name.
+# {stem of a file's name: the sides of the corpus that it is learnt from}
 SIDES = {"shared": (0, 1), "source": (0,), "target": (1,), "text": (0,)}
 
 
 class Kind(NamedTuple):
-    """A value of `config.vocabulary.kind`: how a vocabulary is learnt, stored and loaded."""
+    """A value of `config.vocabulary.kind`: learns and loads vocabularies."""
 
-    # (stems of SIDES that have a vocabulary of their own) -> the names of all files
+    # (stems of SIDES that have their own vocabulary) -> the names of all files
     names: Callable[[Sequence[str]], list[str]]
-    # (file) -> the vocabulary of a side; file('model') is (content, path) of its file *.model
+    # (file) -> a side's vocabulary; file('model') is (content, path) of its file *.model
     load: Callable[[Callable[[str], tuple[bytes, str]]], Pieces]
-    # (sentences, *, kind, size, character_coverage) -> a file's content; None if it is not learnt
+    # (sentences, *, kind, size, character_coverage) -> a file's content; None if not learnt
     learn: Callable[..., bytes] | None
-    samples: bool = False  # whether a sample of the sentences is enough to learn from
+    samples: bool = False  # whether it learns from a sample of a large corpus
 
 
 def kind_named(name: str) -> Kind:
-    """Returns a kind by its name."""
+    """Returns a kind by its name, SentencePiece's unless registered."""
     if name in registry.VOCABULARIES:
         return registry.load(registry.VOCABULARIES[name])
     return Kind(
@@ -49,14 +49,13 @@ def kind_named(name: str) -> Kind:
 def prepare(
     config: ConfigDict, folder: Path, saved_config: ConfigDict | None, train: Corpus
 ) -> Vocabulary | Pieces:
-    """Returns the vocabulary of a run; a new run first learns it, or takes another run's over.
+    """Returns the vocabulary of a run; a new run first learns it, or copies another run's.
 
-    A workdir whose vocabulary was learnt from the same text with the same settings keeps it: after
-    --mode=prepare, or a run that left no checkpoint.
+    A vocabulary already learnt from the same text with the same settings is kept, as after
+    --mode=prepare or a run without a checkpoint.
 
-    Fills in `config.data.fingerprint`, that of the training text, and
-    `config.vocabulary.fingerprint`. `saved_config` is the argument of a task's `prepare`, None in a
-    new run. UserError if a resumed run has other text, or a damaged vocabulary.
+    Fills in `config.data.fingerprint` and `config.vocabulary.fingerprint`. `saved_config` is as in
+    a task's `prepare`. UserError if a resumed run has other text, or a damaged vocabulary.
     """
     splits.fill_in_fingerprint(config, folder, saved_config, train)
     if saved_config is not None:
@@ -71,7 +70,7 @@ def prepare(
 def names(config: ConfigDict) -> list[str]:
     """Returns the names of the files in vocabulary/ (see `load`).
 
-    A vocabulary of sentence pairs has the key `shared` in the config, one of plain text does not.
+    For sentence pairs the config has the key `shared`, for plain text it does not.
     """
     options = config.vocabulary
     if "shared" not in options:
@@ -82,10 +81,10 @@ def names(config: ConfigDict) -> list[str]:
 
 
 def given(config: ConfigDict) -> dict[str, bytes]:
-    """Returns {name: content} of the files that `config.vocabulary.model` stands for; {} of ''.
+    """Returns {name: content} of the files in `config.vocabulary.model`; {} for ''.
 
-    The value is the folder WORKDIR/vocabulary of another run, or its files: one SentencePiece
-    model, or 'SOURCE,TARGET' where each side has its own. UserError if a file is missing.
+    The value is WORKDIR/vocabulary of another run, or its files: one SentencePiece model, or
+    'SOURCE,TARGET' for one model per side. UserError if a file is missing.
     """
     source, wanted = config.vocabulary.model, names(config)
     if not source:
@@ -105,8 +104,8 @@ def learn(config: ConfigDict, train: Corpus) -> dict[str, bytes]:
     """Learns a vocabulary from the training text, and returns {name: content} of its files.
 
     shared.model is learnt from both sides of the training pairs, source.model and target.model from
-    one each, text.model from plain text. If a sample is enough, a larger corpus is sampled:
-    `max_sentences` random sentences (0: all), chosen by the seed.
+    one side each, text.model from plain text. SentencePiece learns from at most `max_sentences`
+    random sentences (0 for all), chosen by the seed.
     """
     options, contents = config.vocabulary, {}
     if not kind_named(options.kind).learn:
@@ -127,12 +126,12 @@ def learn(config: ConfigDict, train: Corpus) -> dict[str, bytes]:
 
 
 def _sentences(config: ConfigDict, train: Corpus, sides: Sequence[int]) -> Iterator[str]:
-    """Yields the sentences of `sides`: all, or about `max_sentences`, of random items."""
+    """Yields the sentences of `sides`: all, or about `max_sentences` of random items."""
     options, chosen = config.vocabulary, np.arange(len(train))
     most = options.max_sentences if kind_named(options.kind).samples else 0
     if most and len(sides) * len(train) > most:
         shuffled = np.random.default_rng(config.train.seed).permutation(len(train))
-        # Sorted, because the corpus is read from its beginning to its end.
+        # Sorted, because the corpus is read from start to end.
         chosen = np.sort(shuffled[: most // len(sides)])
     for texts in train.chunks(chosen):
         for side in sides:
@@ -140,19 +139,19 @@ def _sentences(config: ConfigDict, train: Corpus, sides: Sequence[int]) -> Itera
 
 
 def _kept(config: ConfigDict, folder: Path) -> Vocabulary | Pieces | None:
-    """Returns the workdir's vocabulary, if it was learnt from this text with these settings."""
+    """Returns the workdir's vocabulary if it was learnt from this text with these settings."""
     made_of = lambda c: (c.data.fingerprint, {**c.vocabulary, "fingerprint": ""}, c.train.seed)
     try:
         saved_config = read_config(folder)
         if not config.vocabulary.model and made_of(saved_config) == made_of(config):
             return read(folder, saved_config)
-    except (UserError, AttributeError):  # there is none, or it is damaged, or of another task
+    except (UserError, AttributeError):  # missing, damaged, or of another task
         pass
     return None
 
 
 def write(workdir: Path, config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary | Pieces:
-    """Writes the files of a workdir's vocabulary, {name: content}, and returns it loaded."""
+    """Writes a workdir's vocabulary, {name: content}, and returns it loaded."""
     loaded = load(config, contents, config.vocabulary.model or workdir)
     write_files(workdir, contents)
     return loaded
@@ -161,7 +160,7 @@ def write(workdir: Path, config: ConfigDict, contents: dict[str, bytes]) -> Voca
 def read(workdir: Path, config: ConfigDict) -> Vocabulary | Pieces:
     """Loads a run's vocabulary.
 
-    UserError if a file is missing or damaged, or its fingerprint is not that of the config.
+    UserError if a file is missing or damaged, or its fingerprint differs from the config's.
     """
     loaded = load(config, read_files(workdir, names(config)), workdir)
     check_fingerprint(workdir, loaded.fingerprint, config.vocabulary.fingerprint)
@@ -169,7 +168,7 @@ def read(workdir: Path, config: ConfigDict) -> Vocabulary | Pieces:
 
 
 def write_files(workdir: Path, contents: dict[str, bytes]) -> None:
-    """Writes files {name: content} into WORKDIR/vocabulary, with checksums of all that is there."""
+    """Writes files {name: content} into WORKDIR/vocabulary, and the checksums of the folder."""
     folder = workdir / "vocabulary"
     for name, content in contents.items():
         paths.write_file(folder / name, content)
@@ -177,7 +176,7 @@ def write_files(workdir: Path, contents: dict[str, bytes]) -> None:
 
 
 def read_files(workdir: Path, wanted: Sequence[str]) -> dict[str, bytes]:
-    """Returns {name: content} of files in WORKDIR/vocabulary; UserError for a damaged one."""
+    """Returns {name: content} of files in WORKDIR/vocabulary; UserError for a damaged file."""
     folder = workdir / "vocabulary"
     faults = checksums.corrupt_files(folder, wanted=wanted.__contains__, alone=True) or [
         f"{folder / name} (missing)" for name in wanted if not (folder / name).is_file()
@@ -188,9 +187,9 @@ def read_files(workdir: Path, wanted: Sequence[str]) -> dict[str, bytes]:
 
 
 def check_fingerprint(workdir: Path, fingerprint: str, expected: str) -> None:
-    """Raises UserError if what was read from WORKDIR/vocabulary is not what the run has.
+    """Raises UserError if the fingerprint of WORKDIR/vocabulary is not the run's.
 
-    `expected` is "" where config.json was lost; checkpoints have the fingerprint, too.
+    `expected` is "" if config.json was lost; checkpoints have the fingerprint, too.
     """
     if expected and fingerprint != expected:
         raise UserError(
@@ -200,16 +199,16 @@ def check_fingerprint(workdir: Path, fingerprint: str, expected: str) -> None:
 
 
 def load(config: ConfigDict, contents: dict[str, bytes], place: Path | str) -> Vocabulary | Pieces:
-    """Loads a vocabulary from its files, {name: content}; UserError if one is damaged.
+    """Loads a vocabulary from its files, {name: content}; UserError if a file is damaged.
 
-    Pairs have shared.model, or source.model and target.model; plain text has text.model. Kinds
-    other than SentencePiece's have other suffixes. Errors name the `place` of the files.
+    Pairs have shared.model, or source.model and target.model; plain text has text.model. Other
+    kinds than SentencePiece's have other suffixes. Errors name the `place` of the files.
     """
     options = config.vocabulary
 
     def side(stem: str) -> Pieces:
         def file(suffix: str) -> tuple[bytes, str]:
-            # source.model if the side has its own, else shared.model.
+            # The side's own file, such as source.model, or else shared.model.
             name = f"{stem}.{suffix}"
             if name not in contents:
                 name = f"shared.{suffix}"
@@ -220,18 +219,18 @@ def load(config: ConfigDict, contents: dict[str, bytes], place: Path | str) -> V
 
     if any(name.startswith("text.") for name in contents):
         return side("text")
-    # One object for both sides if they are shared: Vocabulary.shared compares identity.
+    # Shared sides are one object, because Vocabulary.shared compares identity.
     source = side("source")
     return Vocabulary(source, source if "shared.model" in contents else side("target"))
 
 
 def identity(config: ConfigDict) -> dict[str, str]:
-    """Returns the vocabulary's fingerprint, which says what ids mean; "" before `prepare`."""
+    """Returns the vocabulary's fingerprint, which defines the ids; "" before `prepare`."""
     return {"vocabulary": config.vocabulary.fingerprint}
 
 
 def text_sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns {'vocab_size'} of the workdir's plain text; `folder` None: of the config."""
+    """Returns {'vocab_size'} of the workdir's plain text; if `folder` is None, of the config."""
     if folder is None:
         return {"vocab_size": config.vocabulary.size}
     return {"vocab_size": len(read(folder, config))}
