@@ -1,12 +1,12 @@
-"""Which checkpoints a workdir keeps, and which one a run resumes from.
+"""The checkpoints that a workdir keeps, and the checkpoint that a run resumes from.
 
-    WORKDIR/checkpoints/STEP/{params,opt_state}   the newest two: training resumes from one of them
+    WORKDIR/checkpoints/STEP/{params,opt_state}   the newest two, to resume from
     WORKDIR/params/STEP/params                    the last `keep` to average, and the newest
     WORKDIR/best/STEP/params                      the best validation
 
-Trained params are worth more than the run that continues. So the newest undamaged step is never
-deleted before a newer one is complete, and a workdir that holds steps, but none to resume from, is
-refused and left untouched.
+The newest undamaged step is never deleted before a newer step is complete. A workdir with steps but
+none to resume from is refused and left untouched, because trained params are worth more than the
+new run.
 """
 
 import logging
@@ -22,18 +22,17 @@ from transformer.errors import UserError
 
 Tree = Any
 
-TO_RESUME = 2  # checkpoints: the newest, and the one before it in case the newest is damaged
+TO_RESUME = 2  # checkpoints: the newest, and its predecessor in case the newest is damaged
 
 
 class Checkpoints:
     """The checkpoints of a workdir while a run trains in it; call `close` at the end.
 
-    In params/, the last `keep` steps that are multiples of `every` are kept, and the newest step. A
-    run may save a step between two multiples, because it is signalled to stop or validates there.
-    Once the next step is saved, that one is deleted. So in the end the same steps are there, and
-    averaged, as after an uninterrupted run.
+    params/ keeps the last `keep` steps that are multiples of `every`, and the newest step. A run
+    saves between multiples if it validates there or is signalled to stop; the next save deletes
+    that step. A resumed run thus ends with the same steps to average as an uninterrupted run.
 
-    A save that fails ends the run: its error is raised by the next `save`, `save_best`, `finish` or
+    A failed save ends the run: its error is raised by the next `save`, `save_best`, `finish` or
     `close`.
     """
 
@@ -42,7 +41,7 @@ class Checkpoints:
     ):
         """Opens the checkpoints of a workdir.
 
-        `identity`, such as {'vocabulary': fingerprint}, is saved with each step: only runs of the
+        `identity`, such as {'vocabulary': fingerprint}, is saved with each step. Only runs of the
         same identity can restore it. `best_is` is 'highest' or 'lowest'.
         """
         self._workdir, self._keep, self._every = workdir, keep, every
@@ -53,14 +52,13 @@ class Checkpoints:
             opened.remove_drafts()
         self._thread = ThreadPoolExecutor(1, "checkpoints")
         self._saving = None  # the future of the newest save
-        # Steps in best/ that new scores are not compared with: damaged, or later than the newest
-        # undamaged checkpoint.
+        # Steps in best/ that are damaged, or later than the newest undamaged checkpoint.
         self._not_compared = set()
 
     def save(self, step: int, params: Tree, rest: Tree) -> None:
-        """Starts saving the state after `step` batches, those with a skipped update included.
+        """Starts saving the state after `step` batches, including skipped updates.
 
-        `rest` is everything but the params. The arrays may be donated on return. Waits for the
+        `rest` is the state without the params. The arrays may be donated on return. Waits for the
         previous save first, so that saves do not pile up.
         """
         self.finish()
@@ -70,27 +68,27 @@ class Checkpoints:
     def finish(self) -> None:
         """Waits for the save in progress; raises its error, such as that of a full disk."""
         if self._saving:
-            # Not a barrier of devices: that times out while process 0 hashes the files.
+            # A barrier of devices would time out while process 0 hashes the files.
             with processes.first_process_first("the newest save is complete"):
                 self._saving.result()
 
     def _complete(self, step: int) -> None:
         """Completes a step whose save was started; runs in the thread."""
-        # In this order: a run killed after the first line does the second when it resumes.
+        # In this order, because a run killed between the lines settles when it resumes.
         self._latest.complete(step, {"identity": self._identity})
         self._settle(step)
 
     def _settle(self, newest: int) -> None:
-        """Deletes what is no longer needed, as a newer step is complete, and copies its params.
+        """Deletes superseded steps and copies the params of the `newest` to params/.
 
-        Deleting comes first, so that a nearly full disk has room for the copy. Not collective.
+        Deletes first, so that a nearly full disk has room for the copy. Not collective.
 
-        Example: keep=3, every=10, steps 10 20 30 40 47: keeps 20 30 40 47 in params/, and 40 47 in
+        Example: keep=3, every=10, steps 10 20 30 40 47 leave 20 30 40 47 in params/, and 40 47 in
         checkpoints/.
         """
         if not processes.is_first():
             return
-        # Of the functions of store.py, not the collective methods of the same names.
+        # By the functions of store.py, because the methods of the same names are collective.
         averaged = {*store.steps(self._averaged.folder), newest}
         multiples = sorted(step for step in averaged if step % self._every == 0)
         self._latest.keep(store.steps(self._latest.folder)[-TO_RESUME:])
@@ -100,10 +98,10 @@ class Checkpoints:
     def save_best(self, step: int, params: Tree, score: float) -> bool:
         """Saves the params to best/ if `score` is the best so far; returns whether it saved them.
 
-        NaN is never the best. Call `finish` before: a run killed with a best, but without a
-        checkpoint, could not be resumed.
+        NaN is never the best. Call `finish` first, because a run killed with a best step but no
+        checkpoint cannot resume.
         """
-        # A run that was killed before it deleted the older best scores this step again.
+        # Without `step`, which a killed run may have saved before it scores the step again.
         compared = [x for x in self._best.steps() if x not in (*self._not_compared, step)]
         scores = [store.signed(self._best.about(best, "score"), self._best_is) for best in compared]
         if store.signed(score, self._best_is) <= max(scores, default=-math.inf):  # NaN is -inf
@@ -118,12 +116,12 @@ class Checkpoints:
     def restore(self, params: Tree, rest: Tree) -> tuple[int, Tree, Tree] | None:
         """Returns the newest undamaged state (step, params, rest); None if nothing was saved.
 
-        `params` and `rest` (everything else) are trees of jax.ShapeDtypeStruct with shapes and
-        shardings; the devices may differ from those that saved. A step with a checksum mismatch is
-        skipped, with a warning that names the files. Steps later than the returned one are deleted:
-        the run trains them again. A later or damaged best stays until there is a new best.
+        `params` and `rest` are trees of jax.ShapeDtypeStruct with shapes and shardings; the devices
+        may differ from those at the save. A step with a checksum mismatch is skipped, with a
+        warning that names the files. Later steps are deleted, because the run trains them again. A
+        later or damaged best stays until the next best.
 
-        UserError, with no step touched, if there are steps but none to resume from.
+        UserError, with no step touched, if a workdir with steps has none to resume from.
         """
         steps = self._latest.steps()
         if not steps and not resumable(self._workdir):
@@ -139,7 +137,7 @@ class Checkpoints:
         params = self._latest.restore(step, PARAMS, params)
         rest = self._latest.restore(step, OPT_STATE, rest)
         averaged = [x for x in self._averaged.steps() if x <= step]
-        # A kill within `_complete` may have left the step without its copy.
+        # A run killed in `_complete` may have left no copy of the step.
         is_copied = step in averaged and not _is_damaged(self._averaged, step)
         with processes.first_process_first("the newest checkpoint is settled"):
             self._latest.keep(x for x in steps if x <= step)
@@ -147,12 +145,12 @@ class Checkpoints:
             if not is_copied:
                 self._settle(step)
         bests = self._best.steps()
-        self._best.keep(bests)  # deletes what is incomplete
+        self._best.keep(bests)  # deletes incomplete steps
         self._not_compared = {x for x in bests if x > step or _is_damaged(self._best, x)}
         return step, params, rest
 
     def close(self) -> None:
-        """Waits for the save in progress, whose error it raises, and closes the folders."""
+        """Waits for the save in progress, raises its error, and closes the folders."""
         self.finish()
         for opened in self._stores:
             opened.close()
@@ -161,9 +159,8 @@ class Checkpoints:
 def resumable(workdir: Path) -> bool:
     """Returns whether a workdir has a checkpoint to resume from. Not collective.
 
-    False if there is no checkpoint, or only incomplete ones, which the first complete one replaces:
-    a run was killed in its first save. UserError if there are params but none can be resumed,
-    such as a copy of best/ for translation only.
+    False if checkpoints/ has no complete step, as after a kill in the first save. UserError if the
+    workdir has params only, such as a copy of best/ for translation.
     """
     if store.steps(workdir / LATEST):
         return True

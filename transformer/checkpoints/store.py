@@ -1,9 +1,9 @@
-"""A folder of checkpoints by step: Orbax, plus checksums of the files that it wrote.
+"""A folder of checkpoints by step, saved by Orbax with checksums of the files.
 
-Orbax renames a step's folder into place once all of its arrays are written. Then we sync its files
-to the disk and write `checksums.json` beside them, last: a step without that file is an incomplete
+Orbax renames a step's folder into place once all its arrays are written. Then we sync the files to
+the disk and write `checksums.json` beside them. A step without that file is an incomplete
 checkpoint, and is never read. A flipped bit, which Orbax would restore silently, is a checksum
-mismatch here.
+mismatch.
 
 Methods are collective unless their docstring says otherwise.
 """
@@ -29,14 +29,14 @@ Tree = Any
 PLACES = LATEST, AVERAGED, BEST = ("checkpoints", "params", "best")
 PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
 
-IMPORTED = 0  # the step of imported params, with which this code has taken no step
+IMPORTED = 0  # the step of imported params
 
 
 class CheckpointStore:
-    """Checkpoints in FOLDER/STEP: some of ITEMS (trees of arrays) and a JSON record about them."""
+    """Checkpoints in FOLDER/STEP: some of ITEMS (trees of arrays) and a JSON record."""
 
     def __init__(self, folder: Path):
-        """Opens a folder, which is created by the first save."""
+        """Opens a folder; the first save creates it."""
         check_path(folder)
         # absolute() would turn gs://BUCKET into a local path.
         self.folder = folder if paths.in_bucket(folder) else folder.absolute()
@@ -56,7 +56,7 @@ class CheckpointStore:
 
     def steps(self) -> list[int]:
         """Lists the complete steps, in ascending order."""
-        # All processes use process 0's listing: a shared disk may show others an older state.
+        # Process 0's listing, because a shared disk may show other processes an older state.
         return processes.all_gather(steps(self.folder))[0]
 
     def save(self, step: int, items: dict[str, Tree]) -> None:
@@ -66,14 +66,14 @@ class CheckpointStore:
         """
         if processes.is_first():
             delete(self.place(step))
-        processes.all_gather(None)  # no process begins while the older one exists
+        processes.all_gather(None)  # a barrier, so that every process sees the deletion
         saves = {name: ocp.args.StandardSave(tree) for name, tree in items.items()}
         self._orbax.save(self.place(step), args=ocp.args.Composite(**saves))
 
     def complete(self, step: int, about: dict) -> None:
-        """Waits until a step is on the disk, then writes its checksums and the record `about` it.
+        """Waits until a step is on the disk, then writes its checksums and the record `about`.
 
-        May run in a thread: Orbax has its own barriers, and we make no collective call here.
+        May run in a thread, because only Orbax makes collective calls here, with its own barriers.
         """
         self._orbax.wait_until_finished()
         if processes.is_first():
@@ -81,13 +81,13 @@ class CheckpointStore:
             _seal(place, checksums.checksums_of(place, about))
 
     def copy_params(self, source: Path, step: int) -> None:
-        """Copies the params of the complete checkpoint `source`. Called by process 0 alone.
+        """Copies the params of the complete checkpoint `source`. Only process 0 calls it.
 
-        With the checksums of the source: what the copy corrupts is noticed when it is read.
+        The copy keeps the source's checksums, so that a corrupt copy is noticed when it is read.
         """
         target, saved = self.place(step), checksums.read(source)
         files = {k: x for k, x in saved["files"].items() if not k.startswith(f"{OPT_STATE}/")}
-        delete(target)  # an incomplete or a damaged one
+        delete(target)  # if incomplete or damaged
         for name in files:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             with (source / name).open("rb") as read, (target / name).open("wb") as write:
@@ -136,7 +136,7 @@ class CheckpointStore:
 
         `like` is a tree of jax.ShapeDtypeStruct with the dtypes and shardings to restore to.
         """
-        # Compared here: Orbax would truncate or pad arrays silently.
+        # Compare shapes first, because Orbax would truncate or pad arrays silently.
         if difference := different_shape(self.shapes(step, item), like):
             raise UserError(f"{self.place(step)} does not fit this config: {item} {difference}")
         restores = {item: ocp.args.StandardRestore(like)}
@@ -144,7 +144,7 @@ class CheckpointStore:
 
     def shapes(self, step: int, item: str) -> Tree:
         """Returns an item of a step as jax.ShapeDtypeStructs. Not collective."""
-        # Of this item alone: the files of another are not read, and may be damaged.
+        # Reads only this item, because the files of another item may be damaged.
         saved = ocp.StandardCheckpointHandler().metadata(self.place(step) / item).tree
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), saved)
 
@@ -154,7 +154,7 @@ class CheckpointStore:
 
 
 def all_steps(folder: Path) -> list[int]:
-    """Lists the steps in a folder, incomplete ones included, in ascending order."""
+    """Lists all steps in a folder, even incomplete steps, in ascending order."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if name.isdecimal())
 
@@ -166,13 +166,13 @@ def steps(folder: Path) -> list[int]:
 
 
 def delete(place: Path) -> None:
-    """Deletes a step, its checksums first, so that a kill in between leaves it incomplete."""
+    """Deletes a step, its checksums first, so that a kill leaves it incomplete."""
     (place / checksums.NAME).unlink(missing_ok=True)
     paths.remove(place)
 
 
 def _seal(place: Path, content: bytes) -> None:
-    """Completes a step: its files reach the disk, then its checksums and the record about it."""
+    """Completes a step: syncs its files, then writes its checksums and the record."""
     paths.sync(place)
     paths.write_file(place / checksums.NAME, content)
 
@@ -180,7 +180,7 @@ def _seal(place: Path, content: bytes) -> None:
 def signed(score: float, best_is: str) -> float:
     """Returns the score such that higher is better: negated if `best_is` is 'lowest'.
 
-    NaN, which is never the best, gives -inf.
+    NaN becomes -inf, so that it is never the best.
     """
     if math.isnan(score):
         return -math.inf
@@ -188,9 +188,9 @@ def signed(score: float, best_is: str) -> float:
 
 
 def check_path(folder: Path) -> None:
-    """Raises UserError for a path in which Orbax writes checkpoints that it cannot read again.
+    """Raises UserError for a path where Orbax could not read its own checkpoints.
 
-    tensorstore takes `[...]` for a pattern and a backslash for a slash.
+    tensorstore reads `[...]` as a pattern and a backslash as a slash.
     """
     if re.search(r"\\|\[.*\]", str(folder.absolute())):
         raise UserError(

@@ -1,4 +1,4 @@
-"""Params of checkpoints: those to evaluate with, and those of another run to start from."""
+"""Loads params of checkpoints, to evaluate with or to start another run from."""
 
 import contextlib
 import logging
@@ -32,7 +32,7 @@ def load(
     last `average_last` checkpoints; paper, section 6.1). `params` is a tree of jax.ShapeDtypeStruct
     with shapes and shardings.
 
-    UserError if there is no complete checkpoint, or a file of one that is needed is damaged.
+    UserError if no checkpoint is complete, or a selected checkpoint is damaged.
     """
     directory = workdir / FOLDERS[weights]
     with contextlib.closing(CheckpointStore(directory)) as saved:
@@ -47,14 +47,14 @@ def load(
 
 
 def best_step(saved: CheckpointStore, steps: Iterable[int]) -> int | None:
-    """Returns the step with the best score, None if there are no steps."""
+    """Returns the step with the best score, or None without steps."""
     rank = lambda step: signed(saved.about(step, "score"), saved.about(step, "best_is"))
     return max(steps, key=rank, default=None)
 
 
 def _chosen(saved: CheckpointStore, steps: list[int], weights: str, average_last: int) -> list[int]:
-    """Returns the steps that `weights` selects; UserError if one of them is damaged."""
-    # best/ has two steps if a run was killed before it deleted the older one.
+    """Returns the steps that `weights` selects; UserError if any is damaged."""
+    # best/ has two steps if a run was killed before it deleted the older step.
     chosen = {"average": steps[-average_last:], "best": steps, "latest": steps[-1:]}[weights]
     if damaged := [x for step in chosen for x in saved.faults(step, without=store.OPT_STATE)]:
         raise UserError(
@@ -65,32 +65,32 @@ def _chosen(saved: CheckpointStore, steps: list[int], weights: str, average_last
 
 
 def _mean(saved: CheckpointStore, steps: list[int], params: Tree, identity: dict) -> Tree:
-    """Returns the params of one step, or the mean over several, with the shardings of `params`."""
+    """Returns the params of one step, or the mean over several, sharded as `params`."""
     total = None
     for step in steps:
         saved.check_identity(step, identity)
         restored = saved.restore(step, store.PARAMS, params)
         if len(steps) == 1:
             return restored
-        # Added up in float32 on the host, one checkpoint at a time: two copies in memory, not N.
+        # Add up in float32 on the host, one checkpoint at a time, with two copies in memory.
         restored = jax.tree.map(lambda x: np.asarray(x, np.float32), restored)
         total = restored if total is None else jax.tree.map(np.add, total, restored)
     mean = jax.tree.map(lambda x: x / np.float32(len(steps)), total)
     return place(mean, jax.tree.map(lambda x: x.sharding, params))
 
 
-# The params of another run to start a new one from (`train.init_from`), such as pre-trained ones.
+# Params of another run to start from (`train.init_from`), such as pre-trained params.
 
 
 def load_init_from(
     init_from: str, init_skip: str, identity: dict[str, str], layout: Layout, params: Tree
 ) -> dict[str, jax.Array]:
-    """Returns {path: array} of the best params of another run, as training holds them. Collective.
+    """Returns {path: array} of another run's best params, laid out for training. Collective.
 
     `params` are the new run's jax.ShapeDtypeStructs. Both runs must have the same parameters, by
-    path and shape, except those below a prefix in `init_skip` ('head' is one of 'head/bias', not of
-    'header'), which are left out. Both runs must have the same identity, such as the vocabulary,
-    except for the names in `init_skip`. UserError names what differs.
+    path and shape, except below the prefixes in `init_skip`, which are left out ('head' is a prefix
+    of 'head/bias', not of 'header'). Both runs must have the same identity, such as the vocabulary,
+    except for the names in `init_skip`. UserError names the first difference.
     """
     folder, skip = paths.path(init_from), prefixes(init_skip)
     with contextlib.closing(CheckpointStore(folder / store.BEST)) as saved:
@@ -101,7 +101,7 @@ def load_init_from(
         _check_identity(folder, saved.about(step, "identity"), identity, skip)
         _check_params(folder, shapes, params, skip, identity)
         restored = from_saved(saved.restore(step, store.PARAMS, to_restore(shapes, layout)), layout)
-    # All of the other run's params are read and laid out; those to start anew are dropped here.
+    # Drop the params that start anew.
     kept = {path: x for path, x in flatten(restored).items() if not is_below(path, skip)}
     count = quantity(sum(x.size for x in kept.values()), "parameter")
     anew = ", ".join(skip) or "nothing"
@@ -112,10 +112,9 @@ def load_init_from(
 def _check_params(
     folder: Path, saved: Tree, params: Tree, skip: list[str], identity: dict[str, str]
 ) -> None:
-    """Raises UserError unless two models have the same parameters, except those below `skip`.
+    """Raises UserError unless two models have the same parameters, except below `skip`.
 
-    UserError, too, for an entry of `skip` that is neither a prefix of a parameter's path nor the
-    name of an identity.
+    An entry of `skip` must be a prefix of a parameter's path or the name of an identity.
     """
     flat = flatten(saved), flatten(params)
     shared = ({path: x for path, x in tree.items() if not is_below(path, skip)} for tree in flat)
@@ -136,7 +135,7 @@ def _check_params(
 def _check_identity(
     folder: Path, saved: dict[str, str], identity: dict[str, str], skip: list[str]
 ) -> None:
-    """Raises UserError if another run's ids or classes mean something else."""
+    """Raises UserError if another run's ids or classes have another meaning."""
     for name in sorted(saved.keys() & identity.keys() - {*skip}):
         if saved[name] != identity[name]:
             own = folder / name  # the folder of its vocabulary; labels have none
@@ -147,7 +146,7 @@ def _check_identity(
             )
 
 
-# Params by path, {'head/bias': array, ...}, and the prefixes by which a config names some.
+# Params by path, {'head/bias': array, ...}, and prefixes of paths in a config.
 
 
 def flatten(params: Tree) -> dict[str, Any]:
@@ -156,12 +155,12 @@ def flatten(params: Tree) -> dict[str, Any]:
 
 
 def unflatten(flat: dict[str, Any]) -> Tree:
-    """Returns the tree of params of {'head/bias': array, ...}; undoes `flatten`."""
+    """Returns the tree of params from {'head/bias': array, ...}; inverse of `flatten`."""
     return flax.traverse_util.unflatten_dict(flat, sep="/")
 
 
 def prefixes(names: str) -> list[str]:
-    """Splits 'head, encoder/layers_0' into its prefixes."""
+    """Splits a list of prefixes such as 'head, encoder/layers_0'."""
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
