@@ -1,8 +1,8 @@
 """Batch t as a pure function of (rows, seed, t).
 
-Items are packed into rows once (packing.py). An epoch is a seeded permutation of the rows, so that
-batch t is batch t % n of epoch t // n. Any host can make any rows of any batch, in any order: there
-is no iterator, and no iterator state in a checkpoint.
+Items are packed into rows once (packing.py). An epoch is a seeded permutation of the rows, and
+batch t is batch t % n of epoch t // n. Any host can make any rows of any batch in any order, so
+checkpoints need no iterator state.
 """
 
 import concurrent.futures
@@ -22,21 +22,20 @@ Loaded = TypeVar("Loaded")
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-    """The batches of a corpus: `batches[t]`, or some rows of it, `batches.rows(t, start, stop)`.
+    """The batches of a corpus: `batches[t]`, or some of its rows, `batches.rows(t, start, stop)`.
 
-    This class decides which item is in which row of which batch. The task's `assemble(items,
-    row_of_item, shape, key)` makes the arrays of `shape` (rows, length), with items[i] in row
-    row_of_item[i]. Random choices about an item have to come from `key` = (seed, t) and the item
-    alone, so that the rows do not depend on the host that assembles them.
+    This class assigns items to rows and batches. The task's `assemble(items, row_of_item, shape,
+    key)` makes the arrays of `shape` (rows, length), with items[i] in row row_of_item[i]. Random
+    choices about an item must depend on `key` = (seed, t) and the item only, so that any host
+    assembles the same rows.
 
-    A batch has rows of one group, `batch_positions // length` of them; the last batch of a group
-    may have fewer, and is padded with empty rows. With seed None, for evaluation, epochs follow
-    each other in order; a group smaller than one batch then has a batch of the next power of two,
-    so that less than half of it is empty and splits share static shapes: 24 rows where 128 fit
-    become a batch of 32.
+    A batch has `batch_positions // length` rows of one group. The last batch of a group is padded
+    with empty rows. With seed None, for evaluation, the order is not random. A group smaller than
+    one batch then has a batch of the next power of two, so that less than half of it is empty and
+    splits share static shapes: 24 rows where 128 fit become a batch of 32.
 
-    Example: groups of 5 and 3 rows, 2 rows per batch, give 3 + 2 batches per epoch, numbered 0 1 2
-    of group 0 and 3 4 of group 1. A permutation of 0 to 4 orders the batches of an epoch, and a
+    Example: groups of 5 and 3 rows with 2 rows per batch have 3 + 2 batches per epoch: 0 1 2 of
+    group 0, and 3 4 of group 1. A permutation of 0 to 4 orders the batches of an epoch, and a
     permutation of each group's rows deals them to its batches.
     """
 
@@ -49,10 +48,10 @@ class Batches:
         """Returns rows start to stop of batch t; rows past its end are empty."""
         g, batch = self._locate(t)
         group, num_rows = self.groups[g], self._rows_per_batch(g)
-        # Batch 1 of 2 rows a batch takes rows 2 and 3 of the epoch's order of the group.
+        # With 2 rows per batch, batch 1 has rows 2 and 3 of the group in the epoch's order.
         order = _permutation(self.seed, t // len(self), g, len(group))
         chosen = order[batch * num_rows : (batch + 1) * num_rows][start:stop]
-        # Rows 4 and 0 with 2 and 3 items: items of row 4, then of row 0, in rows 0 0 1 1 1 here.
+        # Rows 4 and 0 with 2 and 3 items become rows 0 0 1 1 1 of the batch.
         counts = group.offsets[chosen + 1] - group.offsets[chosen]
         items = group.items[concatenate_ranges(group.offsets[chosen], counts)]
         row_of_item = np.repeat(np.arange(len(chosen)), counts)
@@ -64,13 +63,13 @@ class Batches:
     def _locate(self, t: int) -> tuple[int, int]:
         """Returns (g, b): batch t is batch b of groups[g].
 
-        Example: with 3 batches in group 0 and 2 in group 1, an epoch has the batches (0, 0), (0,
-        1), (0, 2), (1, 0) and (1, 1), in a random order.
+        Example: with 3 batches in group 0 and 2 in group 1, an epoch has (0, 0), (0, 1), (0, 2),
+        (1, 0) and (1, 1), in a random order.
         """
         epoch, position = divmod(t, len(self))
-        # Group -1 is the order of the batches; groups 0, 1, ... are the orders of their rows.
+        # Group -1 orders the batches; groups 0, 1, ... order their rows.
         batch = int(_permutation(self.seed, epoch, -1, len(self))[position])
-        # Starts 0 3 5: batch 3 is right of 0 and 3, so it is in group 1, whose batch 0 it is.
+        # With starts 0 3 5, batch 3 is batch 0 of group 1.
         starts = np.cumsum([0, *self._batches_per_group])
         g = int(np.searchsorted(starts, batch, side="right")) - 1
         return g, batch - int(starts[g])
@@ -81,7 +80,7 @@ class Batches:
         return self._rows_per_batch(g), self.groups[g].length
 
     def num_filled(self, t: int) -> int:
-        """Returns how many rows of batch t hold items: its first ones, the others are empty."""
+        """Returns the number of rows of batch t that hold items; they come first."""
         g, batch = self._locate(t)
         num_rows = self._rows_per_batch(g)
         return min(num_rows, len(self.groups[g]) - batch * num_rows)
@@ -99,25 +98,25 @@ class Batches:
         full = max(1, self.batch_positions // self.groups[g].length)
         if self.seed is not None:
             return full
-        # Next power of two: (24 - 1).bit_length() is 5, and 1 << 5 is 32.
+        # The next power of two: (24 - 1).bit_length() is 5, and 1 << 5 is 32.
         return min(full, 1 << (len(self.groups[g]) - 1).bit_length())
 
     def first_of_each_length(self) -> list[int]:
         """Returns the number t of the first batch of each row length, longest rows first.
 
-        A group's first batch is full if any of its batches is.
+        A group's first batch is its fullest.
         """
         starts = np.cumsum([0, *self._batches_per_group])  # before the shuffle
         order = _permutation(self.seed, 0, -1, len(self)).tolist()
-        # order[t] is the batch at position t of epoch 0: `index` inverts the shuffle.
+        # order[t] is the batch at position t of epoch 0, so `index` inverts the shuffle.
         by_length = np.argsort([-group.length for group in self.groups], kind="stable")
         return [order.index(int(starts[g])) for g in by_length]
 
     def largest(self) -> list[int]:
         """Returns the numbers t of the one or two batches that need the most memory.
 
-        The first has the longest rows, for which attention needs most; the second, if it is another
-        one, has the most positions, empty rows included.
+        The first has the longest rows, which need most for attention. The second, if it differs,
+        has the most positions, including empty rows.
         """
         numbers = self.first_of_each_length()
         largest = max(numbers, key=lambda t: math.prod(self.shape(t)))
@@ -145,15 +144,15 @@ def example_of(assemble: Callable, rows: int, length: int) -> dict:
 def prefetch(load: Callable[[Any], Loaded], numbers: Iterable) -> Iterator[Loaded]:
     """Yields load(t) for each t of `numbers`, with a prefetch of one in a background thread.
 
-    An error of load(t) is raised here when batch t is due, one of `numbers` at once. Closing the
-    generator does not wait for the batch that is being loaded.
+    An error of load(t) is raised when batch t is due, an error of `numbers` at once. Closing the
+    generator does not wait for a batch in progress.
     """
-    # One thread: batches are loaded in order, and at most one waits in memory.
+    # One thread loads batches in order, and at most one batch waits in memory.
     thread = concurrent.futures.ThreadPoolExecutor(1, "batches")
     try:
         pending = None
         for t in numbers:
-            prefetched = thread.submit(load, t)  # batch t is loaded while the caller uses t - 1
+            prefetched = thread.submit(load, t)  # while the caller uses batch t - 1
             if pending is not None:
                 yield pending.result()
             pending = prefetched
@@ -165,8 +164,8 @@ def prefetch(load: Callable[[Any], Loaded], numbers: Iterable) -> Iterator[Loade
 
 @functools.lru_cache(maxsize=16)  # an epoch's order of batches, and the orders of its groups
 def _permutation(seed: int | None, epoch: int, g: int, size: int) -> np.ndarray:
-    """Returns the order of the rows of group g in an epoch, or for g = -1 that of the batches."""
+    """Returns an epoch's order of the rows of group g, or of the batches for g = -1."""
     if seed is None:
         return np.arange(size)
-    # g + 1, because a seed's numbers must not be negative.
+    # g + 1, because seeds must not be negative.
     return np.random.default_rng((seed, epoch, g + 1)).permutation(size)

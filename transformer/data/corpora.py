@@ -1,7 +1,4 @@
-"""Loads a split of a corpus: your own text files, generated sentence pairs, or WMT 2014.
-
-Text files are read as they lie, a generated corpus is made in memory; TFDS prepares WMT alone.
-"""
+"""Loads a split of a corpus: your own text files, generated sentence pairs, or WMT 2014."""
 
 import dataclasses
 import functools
@@ -16,30 +13,30 @@ from transformer.data import text_files
 from transformer.errors import UserError, check_value
 
 SPLITS = ("train", "validation", "test")
-CHUNK = 8192  # items to read at once: a corpus need not fit into memory
+CHUNK = 8192  # items to read at once, because a corpus need not fit into memory
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
     """One split of a corpus, as text: sentence pairs, or the lines of plain text."""
 
-    fingerprint: str  # of the content and the direction; part of every cache key derived from it
-    size: int  # how many items it has
-    # (increasing indices) -> the text of each side of these items
+    fingerprint: str  # of the content and the direction; part of every derived cache key
+    size: int  # number of items
+    # (increasing indices) -> the text of each side of the items
     items: Callable[[Sequence[int]], Iterator[tuple[str, ...]]]
-    files: tuple[str, ...] = ()  # that the text is from: a file of each side, or those of the text
+    files: tuple[str, ...] = ()  # one per side, or the files of plain text
 
     def __len__(self) -> int:
         return self.size
 
     def chunks(self, indices: Sequence[int] | None = None) -> Iterator[tuple[list[str], ...]]:
-        """Yields the texts of each side of CHUNK items at a time: of increasing indices, or all."""
+        """Yields the texts of each side, CHUNK items at a time, of increasing indices or of all."""
         items = self.items(range(len(self)) if indices is None else indices)
         while chunk := list(itertools.islice(items, CHUNK)):
             yield tuple(map(list, zip(*chunk, strict=True)))
 
     def read(self) -> tuple[list[str], ...]:
-        """Returns all texts of each side, in memory."""
+        """Returns all texts of each side."""
         return tuple(map(list, zip(*self.items(range(len(self))), strict=True)))
 
 
@@ -47,13 +44,13 @@ def load_text(split: str, *, directory: str, key: str) -> Corpus:
     """Returns the lines of text files.
 
     `split` names files in `directory`, or parts of them (`text_files.find_parts`). Item i is line
-    i: where documents are to be kept apart, a line is one; where the text is one stream, the line
-    breaks between items are part of it. `key` is the config key of the split, for error messages.
+    i. If documents are kept apart, each line is a document; in a stream, the line breaks between
+    items are part of the text. `key` is the config key of the split, for error messages.
     """
     parts = text_files.find_parts(folder(directory), split, key)
     read = lambda: ((line,) for part in parts for line in text_files.lines_of_part(part))
     return Corpus(
-        # Of the content, without the path: a file may be moved.
+        # Without the path, so that a file may be moved.
         fingerprint=fingerprint("plain_text", [part[1:] for part in parts]),
         size=sum(map(text_files.count_lines, parts)),
         items=functools.partial(select, read),
@@ -66,13 +63,12 @@ def load(
 ) -> Corpus:
     """Returns one split of sentence pairs.
 
-    `corpus` is `parallel_text`, or a name in registry.CORPORA or tfds_corpora.WMT, in either
-    direction: `languages` are those of the source and the target. TFDS prepares WMT under
-    `data_dir` if it is not there.
-    For `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
-    plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
-    UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
-    config key of the split, for error messages.
+    `corpus` is `parallel_text`, or a name in registry.CORPORA or tfds_corpora.WMT. `languages` are
+    those of the source and the target, in either direction. TFDS prepares missing WMT corpora under
+    `data_dir`. For `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and
+    `train.en`, plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; other corpora have the splits
+    SPLITS. UserError for a wrong name, file or network. `key` is the config key of the split, for
+    error messages.
     """
     if corpus == "parallel_text":
         return parallel_text(text_files.find(folder(directory), split, languages, key), languages)
@@ -83,7 +79,7 @@ def load(
         pairs = [tuple(pair[i] for i in order) for pair in splits[split]]
         items = functools.partial(select, lambda: pairs)
         return Corpus(fingerprint(corpus, (languages, pairs)), len(pairs), items)
-    # Only here, because TFDS takes a second to import.
+    # Imported here, because TFDS takes a second to import.
     from transformer.data import tfds_corpora
 
     known = (*registry.CORPORA, "parallel_text", *tfds_corpora.WMT)
@@ -97,7 +93,7 @@ def load(
 
 
 def parallel_text(files: Sequence[pathlib.Path], languages: tuple[str, str]) -> Corpus:
-    """Returns the pairs of two aligned files: line i of one translates line i of the other."""
+    """Returns the pairs of two aligned files."""
     digests, counts = zip(*map(text_files.digest_and_count, files), strict=True)
     if counts[0] != counts[1] or not counts[0]:
         raise UserError(
@@ -113,7 +109,7 @@ def parallel_text(files: Sequence[pathlib.Path], languages: tuple[str, str]) -> 
 
 
 def select(read: Callable[[], Iterable], indices: Iterable[int]) -> Iterator:
-    """Yields the items of read() at increasing indices, and reads none behind the last."""
+    """Yields the items of read() at increasing indices, and stops reading after the last."""
     items, position = iter(read()), 0
     for index in indices:
         yield next(itertools.islice(items, index - position, None))
@@ -123,9 +119,9 @@ def select(read: Callable[[], Iterable], indices: Iterable[int]) -> Iterator:
 def _records(
     records: Sequence[dict[str, bytes]], languages: tuple[str, str], indices: Sequence[int]
 ) -> Iterator[tuple[str, ...]]:
-    """Yields the pairs of a TFDS data source at these indices."""
+    """Yields the pairs of a TFDS data source at the indices."""
     for start in range(0, len(indices), CHUNK):
-        # One call is ten times as fast as indexing; it takes a list of Python ints only.
+        # One call is ten times as fast as indexing; it takes only a list of Python ints.
         for record in records.__getitems__([int(i) for i in indices[start : start + CHUNK]]):
             yield tuple(record[language].decode() for language in languages)
 
@@ -144,12 +140,12 @@ def _check_names(
 
 
 def fingerprint(name: str, content: object) -> str:
-    """Returns a name and a hash of what `repr` says of the content."""
+    """Returns a name and a hash of the content's `repr`."""
     return f"{name}-{hashlib.sha256(repr(content).encode()).hexdigest()[:16]}"
 
 
 def folder(directory: str) -> pathlib.Path:
-    """Returns the folder that `config.data.directory` names."""
+    """Returns the folder of `config.data.directory`."""
     return pathlib.Path(os.path.expanduser(directory))
 
 

@@ -1,4 +1,4 @@
-"""Items -> rows: packs several items into a row, or gives each its own row of few lengths."""
+"""Items -> rows: packs several items into a row, or gives each item a row of few lengths."""
 
 import hashlib
 import itertools
@@ -13,9 +13,9 @@ import numpy as np
 from transformer.errors import UserError
 from transformer.runtime import checksums, progress
 
-# Of `best_fit`. More waiting items take longer and fill hardly better: at WMT's lengths 0.8 % of
+# For `best_fit`. More waiting items take longer and hardly fill better. At WMT's lengths 0.8 % of
 # the target positions are empty with 512, 0.6 % with 1024, 0.4 % with 4096; with 1.0 or 2.0 average
-# items in reserve 0.9 % or 1.2 %.
+# items in reserve, 0.9 % or 1.2 %.
 WAITING = 1024
 RESERVE = 1.5
 
@@ -23,8 +23,8 @@ RESERVE = 1.5
 class Rows(NamedTuple):
     """Rows of one length: row r holds the items `items[offsets[r] : offsets[r + 1]]`.
 
-    Example: items 4 9 2 with offsets 0 2 3 are row 0 with the items 4 and 9, row 1 with item 2. A
-    row has `length` positions per side.
+    Example: items 4 9 2 with offsets 0 2 3 are items 4 and 9 in row 0, and item 2 in row 1. A row
+    has `length` positions per side.
     """
 
     length: int
@@ -36,9 +36,9 @@ class Rows(NamedTuple):
 
 
 def select_trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarray:
-    """Returns the indices of items with no side blank or over `max_length` ids, END included.
+    """Returns the indices of items with no side blank or over `max_length` ids, including END.
 
-    `lengths` has an array per side, such as (source, target). Logs how many items are dropped;
+    `lengths` has an array per side, such as (source, target). Logs the number of dropped items;
     UserError if none is left.
     """
     blank = np.any([side <= 1 for side in lengths], axis=0)  # END alone has length 1
@@ -59,9 +59,8 @@ def pack(
 ) -> Rows:
     """Packs items into rows of `length` positions per side, by `best_fit`.
 
-    `lengths` has an array per side. The rows are cached in the folder `cache`, which must be that
-    of the ids: the name of the rows does not depend on the lengths. benchmarks/batches.py measures
-    how full the rows are.
+    `lengths` has an array per side. `cache` must be the folder of the ids, because the name of the
+    cached rows does not depend on the lengths. benchmarks/batches.py measures the padding.
     """
     options = f"{length} {seed} {WAITING} {RESERVE}"
     name = hashlib.sha256(items.tobytes() + options.encode()).hexdigest()
@@ -73,7 +72,7 @@ def pack(
 
     checksums.make_folder(directory, write, "packing again")
     row_of_item = np.load(directory / "row_of_item.npy")
-    # Sort the items by row: rows 1 0 1 of the items 5 6 7 give items 6 5 7 and offsets 0 1 3.
+    # Sort the items by row: items 5 6 7 in rows 1 0 1 become items 6 5 7 with offsets 0 1 3.
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_item))])
     return Rows(length, items[np.argsort(row_of_item, kind="stable")], offsets)
 
@@ -81,13 +80,12 @@ def pack(
 def best_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarray:
     """Returns the row of each item, int32: best fit over a seeded permutation of the items.
 
-    `lengths` has an array per side, with values up to `length`. WAITING items, the next of the
-    permutation, wait for a row. One row is filled at a time: the waiting items take turns while the
-    row has room for RESERVE average items, then the largest that fits is taken until none does. So
-    a row begins with random items, only its last ones are chosen, and every item has its turn.
-    Example with rows of 10 and
-    items of (source, target) lengths (5, 4) (6, 5) (2, 3) (4, 6), which all wait; the longer side
-    has 4.5 positions on average, so that 6.75 are reserved:
+    `lengths` has an array per side, with values up to `length`. The next WAITING items of the
+    permutation wait, and one row is filled at a time. The waiting items take turns while the row
+    has room for RESERVE average items. Then the row takes the largest item that fits, until none
+    does. Only a row's last items are thus chosen, and every item has its turn. Example: rows of 10,
+    and four waiting items with (source, target) lengths (5, 4) (6, 5) (2, 3) (4, 6). The longer
+    side has 4.5 positions on average, so that 6.75 are reserved:
 
         item    goes into  because                  room left
         (5, 4)  row 0      it is its turn           (5, 6): less than 6.75 on a side
@@ -102,21 +100,21 @@ def best_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarra
     # The lengths of the waiting items and their sum, [sides + 1, WAITING].
     sizes = np.array([(*item_lengths, sum(item_lengths)) for _, item_lengths in waiting]).T.copy()
     room, row, turn = [length] * len(lengths), 0, 0
-    # Round robin, until the row is nearly full; then best fit.
+    # Round robin until the row is nearly full, then best fit.
     while waiting:
         turn %= len(waiting)
         if min(room) >= reserve and all(map(operator.le, waiting[turn][1], room)):
             slot, turn = turn, turn + 1
         else:
             slot = _largest_that_fits(sizes[:, : len(waiting)], room)
-        # Nothing fits: the row is closed.
+        # Nothing fits, so close the row.
         if slot is None:
             room, row = [length] * len(lengths), row + 1
             continue
         item, item_lengths = waiting[slot]
         row_of_item[item] = row
         room = list(map(operator.sub, room, item_lengths))
-        # The next item takes the slot; if there is none, the last of those that wait.
+        # The next item, or else the last waiting item, takes the slot.
         arrival = next(arrivals, None) or waiting.pop()
         if slot < len(waiting):
             waiting[slot] = arrival
@@ -127,7 +125,7 @@ def best_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarra
 def _in_seeded_order(
     lengths: Sequence[np.ndarray], seed: int, chunk: int = 1 << 16
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yields (item, its length on each side) in a seeded order; shows the progress of packing."""
+    """Yields (item, its length on each side) in a seeded order, with a progress bar."""
     order = np.arange(len(lengths[0]), dtype=np.int32)
     np.random.default_rng(seed).shuffle(order)
     with progress.counter("pack", total=len(order), unit="item") as advance:
@@ -143,7 +141,7 @@ def _largest_that_fits(sizes: np.ndarray, room: Sequence[int]) -> int | None:
     fits = sizes[0] <= room[0]
     for side, side_room in zip(sizes[1:-1], room[1:], strict=True):
         fits &= side <= side_room
-    # Items that do not fit count as 0, so that a winner that does not fit means that none does.
+    # Items that do not fit count as 0, so they win only if no item fits.
     slot = int((fits * sizes[-1]).argmax())
     return slot if fits[slot] else None
 
@@ -151,15 +149,15 @@ def _largest_that_fits(sizes: np.ndarray, room: Sequence[int]) -> int | None:
 def one_per_row(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -> list[Rows]:
     """Returns rows of one item each, grouped by `static_lengths`.
 
-    An item goes into the shortest length that all of its sides fit into. Items are sorted by length
-    only to cut them into groups; each group's rows are padded to its one length.
+    An item gets the shortest length that fits all its sides. Items are sorted by length to cut them
+    into groups; each group's rows are padded to one length.
     """
     longest = np.max([side[items] for side in lengths], axis=0)
     order = np.argsort(longest, kind="stable")
     items, longest = items[order], longest[order]
     groups, start = [], 0
     for static_length in static_lengths(length, int(longest.max(initial=1))):
-        # Sorted lengths 3 8 9 and static lengths 8 and 16: items 0 and 1, then item 2.
+        # Sorted lengths 3 8 9 with static lengths 8 and 16 give items 0 and 1, then item 2.
         stop = int(np.searchsorted(longest, static_length, side="right"))
         if stop > start:
             groups.append(Rows(static_length, items[start:stop], np.arange(stop - start + 1)))
@@ -170,7 +168,7 @@ def one_per_row(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -
 def static_lengths(length: int, longest: int) -> list[int]:
     """Returns length / 8, / 4, / 2, / 1, then doubles until `longest` fits.
 
-    64 and 100 give [8, 16, 32, 64, 128].
+    Example: length 64 and longest 100 give [8, 16, 32, 64, 128].
     """
     lengths = [max(1, length // 8), max(1, length // 4), max(1, length // 2), length]
     while lengths[-1] < longest:
@@ -181,8 +179,8 @@ def static_lengths(length: int, longest: int) -> list[int]:
 def concatenate_ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Concatenates the ranges starts[i], ..., starts[i] + counts[i] - 1, without a Python loop.
 
-    Starts 10 20 with counts 2 3 give 10 11 20 21 22: that is 0 1 2 3 4, with 10 added to the first
-    range, which lies at 0, and 18 to the second, which lies at 2.
+    Starts 10 20 with counts 2 3 give 10 11 20 21 22. That is 0 1 2 3 4 plus 10 in the first range,
+    and plus 18 in the second, because it begins at 2.
     """
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0

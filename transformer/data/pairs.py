@@ -21,10 +21,10 @@ def assemble(
 ) -> dict:
     """Returns a batch of sentence pairs: pair_indices[i] in row row_of_pair[i], which is sorted.
 
-    {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of `shape` (rows,
-    length); weights are 1 on target tokens and 0 on padding. `key` is unused: nothing is random.
+    It is {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of `shape` (rows,
+    length). Weights are 1 on target tokens and 0 on padding. `key` is unused, as nothing is random.
 
-    Example: the targets [7 8 END] and [9 END] packed into a row of 7 positions:
+    Example: targets [7 8 END] and [9 END] packed into a row of 7 positions:
 
         targets            7      8  END  9      END  PAD  PAD
         target             START  7  8    START  9    PAD  PAD
@@ -38,11 +38,10 @@ def assemble(
     targets, target_positions, target_segments = lay(
         tokens.sides["target"], pair_indices, row_of_pair, shape
     )
-    # Shift right for the decoder: at the beginning of a sentence the roll puts the last id of the
-    # sentence before, and START replaces it.
+    # Shift right for the decoder. START replaces the previous sentence's last id at position 0.
     shifted = np.roll(targets, 1)
     shifted[target_positions == 0] = tokenizer.START
-    # Mask of padding: segment 0.
+    # Padding is segment 0.
     real = target_segments > 0
     return {
         "inputs": {
@@ -63,19 +62,19 @@ def lay(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Lays out the items of one side; returns (ids, positions, segments), int32, 0 on padding.
 
-    All are of `shape` (rows, length). Sentences follow each other in their row. Positions restart
-    with each sentence, segments number a row's sentences from 1. Example with rows of 7: lengths 3
-    2 4 in the rows 0 0 1 give `first` 0 0 2, `column` 0 3 0 and `flat_index` 0 1 2, 3 4, 7 8 9 10.
+    All have `shape` (rows, length). Positions restart with each sentence, and segments number a
+    row's sentences from 1. Example with rows of 7: lengths 3 2 4 in rows 0 0 1 have `first` 0 0 2,
+    `column` 0 3 0 and `flat_index` 0 1 2, 3 4, 7 8 9 10.
     """
     starts_of_items = side.offsets[items]
     lengths = side.offsets[items + 1] - starts_of_items
-    # Exclusive sum: lengths 3 2 4 start at 0 3 5 if all items are laid end to end.
+    # Exclusive sum: laid end to end, lengths 3 2 4 start at 0 3 5.
     starts = np.cumsum(lengths) - lengths
     first = np.searchsorted(row_of_item, row_of_item)  # the first item in each item's row
     column = starts - starts[first]
     position = packing.concatenate_ranges(np.zeros_like(lengths), lengths)
     flat_index = np.repeat(row_of_item * shape[1] + column, lengths) + position
-    # Flat index row * length + column, then a reshape to rows: 7 8 9 10 are row 1, columns 0 to 3.
+    # Flat index row * length + column: 7 8 9 10 are row 1, columns 0 to 3.
     arrays = np.zeros((3, shape[0] * shape[1]), np.int32)
     arrays[0, flat_index] = side.ids[np.repeat(starts_of_items, lengths) + position]
     arrays[1, flat_index] = position
@@ -91,7 +90,7 @@ def example(rows: int, length: int) -> dict:
 
 
 def fill_fractions(batches: Batches, tokens: Tokens) -> tuple[float, float]:
-    """Returns the fractions of an epoch's source and target positions that hold a token."""
+    """Returns the fractions of an epoch's source and target positions that are tokens."""
     return tuple(side[batches.items].sum() / batches.positions for side in tokens.lengths)
 
 
@@ -101,7 +100,7 @@ def inputs_of_single_pairs(source_BS: jax.Array, target_BT: jax.Array) -> dict[s
         "source": source_BS,
         "target": jnp.roll(target_BT, 1, axis=1).at[:, 0].set(tokenizer.START),
     }
-    # Unpacked: a row is a segment, and every sentence begins at position 0.
+    # In unpacked rows, each row is a segment that starts at position 0.
     for side, ids in (("source", source_BS), ("target", target_BT)):
         positions, segments = positions_and_segments(ids)
         arguments |= {f"{side}_positions": positions, f"{side}_segments": segments}
@@ -109,6 +108,6 @@ def inputs_of_single_pairs(source_BS: jax.Array, target_BT: jax.Array) -> dict[s
 
 
 def positions_and_segments(ids_BS: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns (positions_BS, segments_BS) of padded ids, one sentence per row: segment 1, PAD 0."""
+    """Returns (positions_BS, segments_BS) of one padded sentence per row: segment 1, 0 on PAD."""
     positions_BS = jnp.broadcast_to(jnp.arange(ids_BS.shape[1]), ids_BS.shape)
     return positions_BS, (ids_BS != tokenizer.PAD).astype(jnp.int32)

@@ -21,10 +21,10 @@ SUFFIXES = "", ".gz", ".xz"
 
 
 def other_language(folder: Path, stem: str, language: str) -> str:
-    """Returns the one further language that a folder's files STEM.LANGUAGE are in.
+    """Returns the other language of a folder's files STEM.LANGUAGE.
 
-    It is de where `language` is en, and there are train.de.gz, train.en and notes.txt. UserError
-    unless there is exactly one.
+    Example: for `language` en and the files train.de.gz, train.en and notes.txt, it is de.
+    UserError unless there is exactly one.
     """
     path = folder / os.path.expanduser(stem)
     names = [file.name for file in path.parent.glob(f"{glob.escape(path.name)}.*")]
@@ -50,7 +50,7 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str) -> list[P
             f"config.data.source_language and config.data.target_language are {languages[0]!r}: "
             "they must be two different codes, such as 'de' and 'en', the ends of the files' names"
         )
-    # Candidates of each side, such as train.de, train.de.gz, train.de.xz: one of them must exist.
+    # Candidates per side, such as train.de, train.de.gz, train.de.xz; exactly one must exist.
     if "," in split:
         sides = [[name.strip()] for name in split.split(",")]
     else:
@@ -61,7 +61,7 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str) -> list[P
 
 
 def _only_file(folder: Path, names: list[str], setting: str) -> Path:
-    """Returns the one of these files that a folder has; UserError, which begins with `setting`."""
+    """Returns the only existing file; UserError, beginning with `setting`, unless there is one."""
     files = [folder / os.path.expanduser(name) for name in names]
     present = [file for file in files if file.is_file()]
     if len(present) != 1:
@@ -74,7 +74,7 @@ def _only_file(folder: Path, names: list[str], setting: str) -> Path:
 
 
 def state(folder: Path) -> str:
-    """Returns what is in config.data.directory, for an error message."""
+    """Returns the contents of config.data.directory, for an error message."""
     if not folder.is_dir():
         return f"{folder} (config.data.directory) is not a folder: set it to that of your files"
     names = sorted(file.name for file in folder.iterdir())
@@ -83,10 +83,10 @@ def state(folder: Path) -> str:
 
 
 class Part(NamedTuple):
-    """Lines of a text file, or characters: `first` to `last` - 1, counted from 0."""
+    """Lines or characters `first` to `last` - 1 of a text file, counted from 0."""
 
     file: Path
-    digest: str  # sha256 of the whole file's content
+    digest: str  # sha256 of the whole file
     first: int
     last: int
     in_characters: bool
@@ -96,12 +96,12 @@ def find_parts(folder: Path, split: str, key: str) -> list[Part]:
     """Returns the parts of text files that a split names, in order.
 
     `split` is 'FILE', or several separated by commas; FILE.gz and FILE.xz are found, too. A FILE
-    may end in a slice, as in TFDS: 'all.txt[:90%]' are the first 90 % of its lines, and
-    'all.txt[90%: of characters]' the last 10 % of its characters, line breaks included, which may
-    begin in the middle of a line. UserError unless each file is there exactly once, and for a part
-    that is empty.
+    may end in a slice, as in TFDS: 'all.txt[:90%]' is the first 90 % of its lines, and
+    'all.txt[90%: of characters]' the last 10 % of its characters, line breaks included. A slice of
+    characters may start within a line. UserError unless each file exists exactly once, and for an
+    empty part.
 
-    A part of n lines or characters begins at n * start // 100, so that adjacent parts neither
+    A part starts at n * start // 100 of n lines or characters, so that adjacent parts neither
     overlap nor leave a gap: of 7 lines, [:50%] has 3 and [50%:] has 4.
     """
     parts = []
@@ -127,11 +127,11 @@ def find_parts(folder: Path, split: str, key: str) -> list[Part]:
 
 @contextlib.contextmanager
 def _open(file: Path) -> Iterator[BinaryIO]:
-    """Opens a file's uncompressed bytes, after the byte order mark if there is one.
+    """Opens a file's uncompressed bytes, after any byte order mark.
 
     UserError if the file cannot be decompressed.
     """
-    # Not FORMAT_AUTO, which takes any bytes for the older .lzma: a format without a checksum.
+    # Not FORMAT_AUTO, which takes any bytes for .lzma, because that format has no checksum.
     xz = functools.partial(lzma.open, format=lzma.FORMAT_XZ)
     try:
         with {".gz": gzip.open, ".xz": xz}.get(file.suffix, open)(file, "rb") as opened:
@@ -155,7 +155,7 @@ def digest_and_count(file: Path) -> tuple[str, int]:
 def raw_lines(file: Path) -> Iterator[bytes]:
     """Yields the lines of a file, in any encoding, without their ends.
 
-    Only \\n ends a line, as for wc: U+2028, \\x85, \\x0b and a lone \\r are text. The \\r of a
+    Only \\n ends a line, as in wc; U+2028, \\x85, \\x0b and a lone \\r are text. The \\r of a
     Windows line end is removed.
     """
     with _open(file) as opened:
@@ -164,7 +164,7 @@ def raw_lines(file: Path) -> Iterator[bytes]:
 
 
 def lines(file: Path) -> Iterator[str]:
-    """Yields the lines of a file as `raw_lines` does; UserError for one that is not UTF-8."""
+    """Yields the lines of a file as `raw_lines` does; UserError for a line that is not UTF-8."""
     for number, line in enumerate(raw_lines(file), start=1):
         try:
             text = line.decode()
@@ -178,7 +178,7 @@ def lines(file: Path) -> Iterator[str]:
 def lines_of_part(part: Part) -> Iterator[str]:
     """Yields the lines of a part of a file, without their ends.
 
-    A cut between characters of a line makes two lines of it.
+    A cut within a line makes two lines of it.
     """
     if not part.in_characters:
         yield from itertools.islice(lines(part.file), part.first, part.last)
@@ -186,7 +186,7 @@ def lines_of_part(part: Part) -> Iterator[str]:
     position = 0  # of the line's first character in the file
     for line in lines(part.file):
         text = line + "\n"
-        # A line at 100 to 120 and a part of 110 to 200: the line's characters 10 to 100.
+        # A line at 100 to 120 and a part from 110 to 200 give the line's characters from 10 on.
         piece = text[max(0, part.first - position) : max(0, part.last - position)]
         position += len(text)
         if piece:

@@ -1,7 +1,7 @@
-"""Corpora that TFDS prepares, as ArrayRecord files: WMT 2014, and the images of a family.
+"""Corpora that TFDS prepares as ArrayRecord files: WMT 2014, and the images of a family.
 
-No TensorFlow is needed. What is damaged on the disk is not read: ArrayRecord has a checksum of each
-chunk of records, TFDS one of each archive.
+TensorFlow is not needed. Checksums detect damaged files: ArrayRecord has them per chunk of records,
+TFDS per archive.
 """
 
 import contextlib
@@ -34,19 +34,19 @@ WMT = {f"{Wmt14.name}/{pair}": config for pair, config in Wmt14.builder_configs.
 def prepare_corpus(
     corpus: type[tfds.core.DatasetBuilder], config: tfds.core.BuilderConfig | None, data_dir: str
 ) -> tfds.core.DatasetBuilder:
-    """Returns the TFDS builder of a corpus, which is prepared under `data_dir` if it is not there.
+    """Returns the TFDS builder of a corpus, after preparing a missing one under `data_dir`.
 
-    One process prepares it, and others wait. UserError if an archive cannot be downloaded, and for
-    a corpus that was prepared in another format.
+    One process prepares the corpus while other processes wait. UserError if an archive cannot be
+    downloaded, or the corpus was prepared in another format.
     """
-    # One builder to prepare the corpus, a new one to read it.
+    # One builder prepares the corpus, a new one reads it.
     build = functools.partial(corpus, config=config, data_dir=data_dir)
     folder = pathlib.Path(build().data_dir)
     if not folder.exists():
         home = pathlib.Path(data_dir, corpus.name)
         paths.make_folder(home)
         with held(home / ".lock"):
-            # Again, under the lock: another process may have prepared the corpus meanwhile.
+            # Check again, because another process may have prepared the corpus meanwhile.
             if not folder.exists():
                 logging.info("preparing %s in config.data.data_dir=%s", corpus.name, data_dir)
                 _prepare(build(), data_dir)
@@ -62,7 +62,7 @@ def prepare_corpus(
 
 def _prepare(builder: tfds.core.DatasetBuilder, data_dir: str) -> None:
     """Prepares a corpus: TFDS writes a folder `incomplete.*`, and renames it at the end."""
-    for left in pathlib.Path(builder.data_dir).parent.glob("incomplete.*"):  # by a killed process
+    for left in pathlib.Path(builder.data_dir).parent.glob("incomplete.*"):  # of killed processes
         shutil.rmtree(left)
     replace_tensorflow()
     tfds.display_progress_bar(sys.stderr.isatty())
@@ -80,17 +80,17 @@ def _prepare(builder: tfds.core.DatasetBuilder, data_dir: str) -> None:
 def replace_tensorflow() -> None:
     """Replaces the few TensorFlow calls of TFDS by Python's own functions, in this process.
 
-    These extract archives, and shuffle more than 1 GB of pairs through BUCKETS_NUMBER open files,
-    for which the limit of open files is raised.
+    The calls extract archives, and shuffle over 1 GB of pairs through BUCKETS_NUMBER open files.
+    The limit of open files is raised accordingly.
     """
     gfile = types.SimpleNamespace(GFile=open, exists=os.path.exists, remove=os.remove)
-    # Monkey patch: these two modules of TFDS call TensorFlow by the name `tf`.
+    # Monkey patch: two modules of TFDS call TensorFlow by the name `tf`.
     extractor.tf = shuffle.tf = types.SimpleNamespace(
         io=types.SimpleNamespace(gfile=gfile),
         compat=types.SimpleNamespace(as_text=os.fspath),
         errors=types.SimpleNamespace(ResourceExhaustedError=()),
     )
-    downloader.MAX_RETRIES = 3  # not 10, which take minutes where there is no network
+    downloader.MAX_RETRIES = 3  # because 10 take minutes without a network
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = soft + shuffle.BUCKETS_NUMBER
     if hard != resource.RLIM_INFINITY:
@@ -99,19 +99,19 @@ def replace_tensorflow() -> None:
 
 
 def prepare_wmt(corpus: str, data_dir: str) -> tfds.core.DatasetBuilder:
-    """Returns the TFDS builder of a corpus of WMT, whose text is read line by line."""
+    """Returns the TFDS builder of a WMT corpus, prepared line by line."""
     # Monkey patch: TFDS calls the parser by this module-level name.
     wmt._parse_parallel_sentences = parallel_sentences
     builder = prepare_corpus(Wmt14, WMT[corpus], data_dir)
-    # The allocator that launch.py sets would keep gigabytes of freed memory for the whole run.
+    # launch.py's allocator would keep gigabytes of freed memory for the whole run.
     memory.return_freed()
     return builder
 
 
 def parallel_sentences(first: str, second: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields the same examples as TFDS's _parse_parallel_sentences, reading line by line.
+    """Yields the examples of TFDS's _parse_parallel_sentences, but reads line by line.
 
-    TFDS holds both files in memory, as bytes and as lines: 16 GB for French-English.
+    TFDS holds both files in memory, as bytes and as lines, 16 GB for French-English.
     """
     if first.endswith(".sgm"):
         yield from _tfds_sentences(first, second)

@@ -1,7 +1,7 @@
 """Text <-> ids: SentencePiece vocabularies, of pairs (`Vocabulary`) or of plain text (`Pieces`).
 
-The special ids 0 to 3 are the same in every vocabulary. Padding is 0, so that a zeroed array is an
-empty one.
+The special ids 0 to 3 are the same in every vocabulary. Padding is 0, so that an array of zeros is
+empty.
 """
 
 import dataclasses
@@ -23,21 +23,20 @@ PAD, END, UNKNOWN, START = 0, 1, 2, 3
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-    """The vocabulary of one side: a SentencePiece model, whose ids are the model's.
+    """The vocabulary of one side: a SentencePiece model and its ids.
 
-    The vocabularies of registry.VOCABULARIES have the same methods and fields, and may stand where
-    these are asked for.
+    The vocabularies of registry.VOCABULARIES have the same methods and fields.
     """
 
     processor: sentencepiece.SentencePieceProcessor
-    normalisation: str = ""  # of texts before they are tokenised: 'nfc' or ''
+    normalisation: str = ""  # of texts before tokenisation: 'nfc' or ''
     pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
         return len(self.processor)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokenises texts; each ends with END, and a blank one is END alone."""
+        """Tokenises texts; each ends with END, and a blank text is END alone."""
         return self.processor.encode(normalised(texts, self.normalisation), add_eos=True)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
@@ -45,11 +44,11 @@ class Pieces:
         return self.processor.decode([[int(i) for i in text] for text in ids])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the pieces of ids, in which ▁ stands for a space."""
+        """Returns the pieces of ids, with ▁ for a space."""
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
     def surfaces(self, text: str) -> list[tuple[str, str]]:
-        """Returns the (piece, part of the text) that a text is cut into."""
+        """Returns each (piece, part of the text) of a text."""
         [text] = normalised([text], self.normalisation)
         pieces = self.processor.encode(text, return_type="proto").pieces
         return [(piece.piece, piece.surface) for piece in pieces]
@@ -60,12 +59,12 @@ class Pieces:
 
     @property
     def sides(self) -> dict[str, "Pieces"]:
-        """Returns the only side of plain text, which has this vocabulary (see tokens.py)."""
+        """Returns {'text': this vocabulary}, the only side of plain text (see tokens.py)."""
         return {"text": self}
 
 
 class Vocabulary(NamedTuple):
-    """The vocabularies of the source and the target: one object if they are shared."""
+    """The vocabularies of source and target, one object if they are shared."""
 
     source: Pieces
     target: Pieces
@@ -80,14 +79,14 @@ class Vocabulary(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that determines ids and text: equal fingerprints, equal ids."""
+        """A hash of everything that determines ids and text; equal for equal vocabularies."""
         if self.shared:
             return self.source.fingerprint
         return f"{self.source.fingerprint}-{self.target.fingerprint}"
 
 
 def check_list(texts: Iterable[str]) -> None:
-    """Raises TypeError for a string: iterating over it would take each letter for a text."""
+    """Raises TypeError for a string, because each of its letters would be a text."""
     if isinstance(texts, str):
         raise TypeError(f"expected a list of texts, found one text: give [{texts[:40]!r}]")
 
@@ -95,17 +94,17 @@ def check_list(texts: Iterable[str]) -> None:
 def normalised(texts: Iterable[str], form: str) -> list[str]:
     """Returns texts in a Unicode normalisation form, such as 'nfc'; '' leaves them as is.
 
-    Without normalisation equal texts may have different ids: macOS spells 한 as the three
-    characters ᄒ, ᅡ and ᆫ (NFD), which a vocabulary of composed text (NFC) has no pieces for.
+    Without normalisation equal texts may have different ids. macOS spells 한 as the three
+    characters ᄒ, ᅡ and ᆫ (NFD), but a vocabulary of composed text (NFC) has no pieces for them.
     """
     check_list(texts)
     return [unicodedata.normalize(form.upper(), text) for text in texts] if form else list(texts)
 
 
 def load(model_bytes: bytes, name: str) -> Pieces:
-    """Loads a .model file's bytes; `name` is for error messages.
+    """Loads the bytes of a .model file; `name` is for error messages.
 
-    UserError if they are not a SentencePiece model, or its special pieces have other ids.
+    UserError if it is no SentencePiece model, or its special pieces have other ids.
     """
     processor = load_processor(model_bytes, name)
     ids = (processor.pad_id(), processor.eos_id(), processor.unk_id(), processor.bos_id())
@@ -122,9 +121,9 @@ def learn_pieces(
 ) -> bytes:
     """Learns `size` pieces from sentences; returns a .model file's bytes, deterministically.
 
-    SentencePiece normalises nothing but runs of spaces: its default rewrites characters, so that
-    some references could not be produced. A character outside the vocabulary falls back to
-    its UTF-8 bytes. UserError if the text does not support this size.
+    SentencePiece normalises only runs of spaces, because its default rewrites characters, and the
+    model could not produce some references. A character outside the vocabulary falls back to its
+    UTF-8 bytes. UserError if the text does not support this size.
     """
     model = io.BytesIO()
     try:
@@ -157,10 +156,10 @@ def learn_pieces(
 
 
 def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
-    """Loads a .model file's bytes, with any special ids; UserError if they are not a model."""
+    """Loads the bytes of a .model file, with any special ids; UserError if it is no model."""
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-        # Fails if a corrupt model has pieces that are not UTF-8.
+        # Fails for a corrupt model, whose pieces are not UTF-8.
         pieces = [processor.id_to_piece(i) for i in range(len(processor))]
     except (RuntimeError, ValueError) as error:
         raise UserError(f"{name} is not a SentencePiece model: {error}") from error
@@ -172,7 +171,7 @@ def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePiece
 def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray:
     """Returns lists of ids as the first rows of an int32 array [rows, length], PAD elsewhere."""
     array = np.full((rows, length), PAD, np.int32)
-    # Not strict: rows beyond the lists stay empty.
+    # Not strict, because rows beyond the lists stay empty.
     for row, ids in zip(array, lists, strict=False):
         row[: len(ids)] = ids
     return array
@@ -182,7 +181,7 @@ def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray
 def fingerprint(processor: sentencepiece.SentencePieceProcessor) -> str:
     """Returns a hash of a model: its pieces, and all settings that ids and text depend on.
 
-    The file itself is not hashed: it may embed paths, which differ between machines.
+    The file itself is not hashed, because it may embed paths.
     """
     model = proto(processor)
     for name in ("input", "model_prefix"):

@@ -1,7 +1,7 @@
 """Text -> ids, once: a cache on disk of flat memory-mapped arrays, keyed by content.
 
-A corpus has one or more sides: sentence pairs have a source and a target, plain text has one. A
-cache is a folder `KEY` with SIDE.ids and SIDE_offsets.npy of each side, and checksums.json.
+Sentence pairs have a source and a target side, plain text has one side. A cache is a folder `KEY`
+with SIDE.ids and SIDE_offsets.npy of each side, and checksums.json.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from transformer.runtime import checksums, progress
 class Side(NamedTuple):
     """One side of a corpus as flat ids: item i is ids[offsets[i] : offsets[i + 1]].
 
-    Each item ends with END; a blank one has length 1. Example: [7 8 END] and [END] are ids 7 8 END
+    Each item ends with END; a blank item has length 1. Example: [7 8 END] and [END] are ids 7 8 END
     END with offsets 0 3 4.
     """
 
@@ -40,7 +40,7 @@ class Tokens(NamedTuple):
     """A corpus as ids: {'source': Side, 'target': Side} of pairs, {'text': Side} of plain text."""
 
     sides: dict[str, Side]
-    directory: Path  # the cache, which also holds what is derived from it (packing)
+    directory: Path  # the cache, also for packed rows
 
     @property
     def lengths(self) -> tuple[np.ndarray, ...]:
@@ -51,10 +51,10 @@ class Tokens(NamedTuple):
 def tokenise(
     corpus: Corpus, vocabulary: Vocabulary | Pieces, cache: Path, what: str = "tokenise"
 ) -> Tokens:
-    """Returns the ids of a corpus, memory-mapped from a folder in `cache`; `what` names the bar.
+    """Returns the ids of a corpus, memory-mapped from a folder in `cache`.
 
     The first call writes the folder, named by a hash of the fingerprints of corpus and vocabulary.
-    On a checksum mismatch a warning names the file, and the folder is rebuilt.
+    After a checksum mismatch it is rebuilt, with a warning. `what` labels the progress.
     """
     directory = _folder(corpus.fingerprint, vocabulary, cache)
     write = functools.partial(_write_tokens, corpus, vocabulary, what)
@@ -65,7 +65,7 @@ def tokenise(
 def _write_tokens(
     corpus: Corpus, vocabulary: Vocabulary | Pieces, what: str, directory: Path
 ) -> None:
-    """Encodes a corpus, and writes its ids and offsets, a chunk of items at a time."""
+    """Encodes a corpus and writes its ids and offsets, a chunk of items at a time."""
     sides = vocabulary.sides
     lengths = {name: [] for name in sides}  # an array per chunk
     with (
@@ -82,19 +82,19 @@ def _write_tokens(
                 files[name].write(np.array(flat, _id_type(encoder)).tobytes())
             advance(len(texts[0]))
     for name in sides:
-        # Lengths 3 and 1 give offsets 0 3 4, one more than there are items.
+        # Lengths 3 and 1 give offsets 0 3 4.
         offsets = np.cumsum(np.concatenate([[0], *lengths[name]]), dtype=np.int64)
         np.save(directory / f"{name}_offsets.npy", offsets)
 
 
 def read(fingerprint: str, vocabulary: Vocabulary | Pieces, cache: Path) -> Tokens:
-    """Returns the ids that `tokenise` has written for the corpus of that fingerprint.
+    """Returns the ids that `tokenise` has written for the corpus with this fingerprint.
 
-    Does not verify checksums: `tokenise` did so at the start of the run, at about a second per GB.
+    It does not verify checksums again, because that takes about a second per GB.
     """
     directory, sides = _folder(fingerprint, vocabulary, cache), {}
     for name, encoder in vocabulary.sides.items():
-        # Memory-mapped: all processes on a host share the pages, and a batch reads only its own.
+        # Memory-mapped, so that processes on a host share pages, and a batch reads only its own.
         ids = np.memmap(directory / f"{name}.ids", _id_type(encoder), "r")
         sides[name] = Side(ids, np.load(directory / f"{name}_offsets.npy"))
     return Tokens(sides, directory)
@@ -106,6 +106,6 @@ def _id_type(pieces: Sized) -> type:
 
 
 def _folder(fingerprint: str, vocabulary: Vocabulary | Pieces, cache: Path) -> Path:
-    # Cache key: another text or vocabulary gives another folder, never the old ids.
+    # Another text or vocabulary has another key, so it never gets old ids.
     key = hashlib.sha256(f"{fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     return Path(cache) / key
