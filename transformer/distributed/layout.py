@@ -2,13 +2,13 @@
 
 A train step is written once, `train_step(state, batch, *, axis=None)`, and runs in one of two ways:
 
-* 'pmap': every device holds a replica of the state and runs the step on its rows of the batch; the
-  step itself sums gradients over the mapped `axis`.
+* 'pmap': each device holds a replica of the state and runs the step on its rows of the batch. The
+  step sums gradients over the mapped `axis`.
 * 'jit': one global program. The batch is sharded by rows, the state by the table RULES, and XLA
   inserts the communication.
 
-Both have the same state and the same checkpoints, so that either resumes the other's run. The mesh
-is of the devices of all processes; each process loads the rows that its own devices need.
+Both have the same state and checkpoints, so that either resumes the other's run. The mesh has the
+devices of all processes. Each process loads the rows that its devices need.
 """
 
 import contextlib
@@ -35,9 +35,8 @@ PMAP_AXIS = "data"  # the axis that pmap maps
 ROW_AXES = ("data", "fsdp")  # the axes that a batch's rows are sharded over
 
 # Regex for the end of a parameter's path -> the mesh axis of each dimension. An optimizer's moments
-# have paths with the same ends, and are sharded alike. Arrays that match no rule, and dimensions
-# that their axis does not divide, are replicated. The letters are those of models/__init__.py
-# (K: size of a head's keys, C: of its values).
+# have the same ends, and are sharded alike. Arrays without a rule, and dimensions that their axis
+# does not divide, are replicated. The letters are those of models/__init__.py.
 RULES = (
     (r"embedding", ("tensor", "fsdp")),  # VD
     (r"(query|key|value)/kernel", ("fsdp", "tensor", None)),  # DHK
@@ -52,7 +51,7 @@ RULES = (
 
 
 class Layout(NamedTuple):
-    """A strategy, and the mesh of devices it runs on, whose axes are AXES."""
+    """A strategy, and the mesh of devices it runs on, with the axes AXES."""
 
     strategy: str
     mesh: Mesh
@@ -81,9 +80,9 @@ def make_layout(
 ) -> Layout:
     """Returns a layout of the first `num_devices` devices (0: all) of all processes.
 
-    `mesh` is the size of each of AXES; a data size of 0 is inferred: on 8 devices, (0, 2, 1) gives
-    (4, 2, 1). `devices` may be abstract ones, to compile for hardware that is not present.
-    UserError if the devices do not fill the mesh, or the strategy cannot use it.
+    `mesh` is the size of each of AXES. A data size of 0 is inferred: on 8 devices, (0, 2, 1) gives
+    (4, 2, 1). `devices` may be abstract, to compile for absent hardware. UserError if the devices
+    do not fill the mesh, or the strategy cannot use it.
     """
     devices = (devices or jax.devices())[: num_devices or None]
     are_counts = len(mesh) == 3 and all(isinstance(size, int) for size in mesh)
@@ -108,16 +107,16 @@ def make_layout(
         devices = sorted(devices, key=lambda device: (device.process_index, device.id))
         arranged = np.array(devices).reshape(shape)
     else:
-        # Neighbours on a mesh axis are neighbours in the hardware's network, where possible.
+        # If possible, neighbours on a mesh axis are neighbours in the hardware's network.
         arranged = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
     return Layout(strategy, Mesh(arranged, AXES))
 
 
-# The state: in training, and as a checkpoint's global arrays.
+# The state, in training and as a checkpoint's global arrays.
 
 
 def state_shardings(state: Tree, layout: Layout) -> Tree:
-    """Returns the sharding of each array of a state in training, from its path and shape."""
+    """Returns the sharding of each array of a training state, from its path and shape."""
     if layout.strategy == "pmap":
         replicated = _replicated_on(layout.mesh.local_devices)
         return jax.tree.map(lambda _: replicated, state)
@@ -128,7 +127,7 @@ def state_shardings(state: Tree, layout: Layout) -> Tree:
         # Adafactor's factored moments have their parameter's path, but not its shape.
         if axes is None or len(axes) != x.ndim:
             axes = (None,) * x.ndim
-        kept_axes = [  # without those that do not divide their dimension
+        kept_axes = [  # that divide their dimension
             axis if axis and size % layout.mesh.shape[axis] == 0 else None
             for axis, size in zip(axes, x.shape, strict=True)
         ]
@@ -138,9 +137,9 @@ def state_shardings(state: Tree, layout: Layout) -> Tree:
 
 
 def place(tree: Tree, shardings: Tree) -> Tree:
-    """Returns arrays on the devices of their shardings; all processes have the same arrays.
+    """Returns arrays on the devices of their shardings.
 
-    Each process puts the slices that its devices hold.
+    All processes pass the same arrays, and each puts its devices' slices.
     """
 
     def place_array(x: np.ndarray | jax.Array, sharding: NamedSharding) -> jax.Array:
@@ -150,9 +149,9 @@ def place(tree: Tree, shardings: Tree) -> Tree:
 
 
 def to_restore(shapes: Tree, layout: Layout) -> Tree:
-    """Returns the shapes, dtypes and shardings with which a checkpoint's arrays are restored.
+    """Returns the shapes, dtypes and shardings to restore a checkpoint's arrays with.
 
-    They are global arrays, sharded as in training: under pmap, replicated on all devices.
+    They are global arrays, sharded as in training; under pmap, replicated on all devices.
     """
     if layout.strategy == "pmap":
         shardings = jax.tree.map(lambda _: layout.replicated, shapes)
@@ -163,20 +162,20 @@ def to_restore(shapes: Tree, layout: Layout) -> Tree:
 
 
 def to_save(state: Tree, layout: Layout) -> Tree:
-    """Returns a state in training as global arrays, which checkpoints require.
+    """Returns a training state as global arrays, which checkpoints require.
 
-    Under pmap, each process holds local arrays: the same ones in every process.
+    Under pmap, the processes hold equal local arrays.
     """
     return state if layout.strategy == "jit" else _with_sharding(state, layout.replicated)
 
 
 def from_saved(state: Tree, layout: Layout) -> Tree:
-    """Returns a state, restored with the shapes of `to_restore`, as training holds it."""
+    """Returns a state that was restored by `to_restore` as training holds it."""
     return state if layout.strategy == "jit" else local_replicas(state)
 
 
 def _with_sharding(tree: Tree, sharding: NamedSharding) -> Tree:
-    """Relabels replicated arrays with another replicated sharding, without copying.
+    """Returns replicated arrays with another replicated sharding, without copying.
 
     This process must have the same devices in both shardings.
     """
@@ -194,12 +193,12 @@ def bytes_per_device(state: Tree) -> int:
     return sum(math.prod(shape) * itemsize for shape, itemsize in shards)
 
 
-# Replicas on this process's devices, to train under pmap, and for inference: in evaluation and
-# decoding each process works by itself, on its own share of the data.
+# Replicas on this process's devices, to train under pmap and for inference, because each process
+# evaluates and decodes its own share of the data.
 
 
 def local_replicas(tree: Tree) -> Tree:
-    """Returns globally replicated arrays as arrays of this process's devices alone."""
+    """Returns globally replicated arrays as arrays on this process's devices only."""
     shards = jax.tree.leaves(tree)[0].addressable_shards
     return _with_sharding(tree, _replicated_on([shard.device for shard in shards]))
 
@@ -217,10 +216,7 @@ def gather_params(params: Tree, layout: Layout) -> Tree:
 
 
 def num_devices(params: Tree) -> int:
-    """Returns how many devices hold the params.
-
-    `shard_rows` takes arrays whose number of rows is a multiple of this.
-    """
+    """Returns the number of devices that hold the params; `shard_rows` takes multiples of it."""
     leaf = jax.tree.leaves(params)[0]
     return len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
 
@@ -229,9 +225,9 @@ _LAUNCHING = threading.RLock()
 
 
 def launching(params: Tree) -> contextlib.AbstractContextManager:
-    """Context manager: with params on several devices, only one thread at a time is within it.
+    """Context manager that, with params on several devices, admits one thread at a time.
 
-    Two threads that launch programs of all devices can wait for each other's for ever.
+    Two threads that launch programs on all devices can deadlock.
     """
     return _LAUNCHING if num_devices(params) > 1 else contextlib.nullcontext()
 

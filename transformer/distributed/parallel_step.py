@@ -1,4 +1,4 @@
-"""The compiled training step on a layout, and the pieces that differ between its strategies."""
+"""The compiled training step on a layout, and the parts that depend on its strategy."""
 
 import collections
 import functools
@@ -25,15 +25,15 @@ def rows_for_devices(num_rows: int, parts: int) -> int:
 
 
 def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
-    """Loads a global batch of `num_rows` rows, sharded as the compiled step takes it.
+    """Loads a global batch of `num_rows` rows, sharded for the compiled step.
 
-    `load_rows(start, stop)` returns rows from `start` to `stop`; it is called once for each shard
-    that this process's devices hold. Example: of 8 rows on 4 devices, process 1 of 2 loads (4, 6)
-    and (6, 8). Returns once the rows are on the devices: a step need not wait for them.
+    `load_rows(start, stop)` returns rows `start` to `stop`; it is called once per shard of this
+    process's devices. Example: of 8 rows on 4 devices, process 1 of 2 loads (4, 6) and (6, 8).
+    Returns once the rows are on the devices, so that a step need not wait for them.
     """
     indices = layout.batch_sharding.addressable_devices_indices_map((num_rows,))
     ranges = {device: index[0].indices(num_rows)[:2] for device, index in indices.items()}
-    # Devices that differ only in 'tensor' hold the same rows, which are loaded once.
+    # Devices that differ only in 'tensor' hold the same rows; load them once.
     shards = {rows: load_rows(*rows) for rows in sorted(set(ranges.values()))}
     if layout.strategy == "pmap":  # [local devices, rows of a device, ...]
         in_order = [shards[ranges[device]] for device in layout.mesh.local_devices]
@@ -60,7 +60,7 @@ def compile_step(train_step: Callable, layout: Layout, state: Tree) -> Callable:
     """Returns the compiled step, (state, batch) -> (state, metrics), which donates its state.
 
     The step is compiled at its first call. Under 'jit' its state has the shardings of `state`,
-    which may be abstract; 'pmap' does not read `state`. Calling the step is collective.
+    which may be abstract; 'pmap' ignores `state`. Calls of the step are collective.
     """
     if layout.strategy == "pmap":
         return jax.pmap(
@@ -90,13 +90,13 @@ def _keep_rows_sharded(
 ) -> Tree:
     """Constrains a Flax module's outputs to be sharded by rows; XLA chooses other dimensions.
 
-    Without it, params sharded over 'fsdp' make XLA shard some activations by features, and move
-    these between devices instead of the smaller params.
+    Otherwise, with params sharded over 'fsdp', XLA shards some activations by features, and moves
+    them between devices instead of the smaller params.
     """
 
     def constrain(x: Any) -> Any:
-        # Activations are [rows, positions, features, ...]. Scalars and [B, T] outputs are left to
-        # XLA, and so is an array whose first dimension the row axes do not divide.
+        # Activations are [rows, positions, features, ...]. XLA decides on scalars, [B, T] outputs,
+        # and arrays whose first dimension the row axes do not divide.
         if getattr(x, "ndim", 0) < 3 or x.shape[0] % layout.num_row_shards:
             return x
         spec = PartitionSpec(ROW_AXES, *[PartitionSpec.UNCONSTRAINED] * (x.ndim - 1))
@@ -105,17 +105,17 @@ def _keep_rows_sharded(
     return jax.tree.map(constrain, method(*args, **kwargs))
 
 
-# Inside the step: `axis` is the mapped axis under pmap, None in a global program.
+# Inside the step. `axis` is the mapped axis under pmap, and None in a global program.
 
 
 def random_per_device(rng: jax.Array, axis: str | None) -> jax.Array:
-    """Folds the device's index into a mapped step's key, or all would drop the same units."""
+    """Folds the device's index into a mapped step's key, so that dropout differs by device."""
     return rng if axis is None else jax.random.fold_in(rng, jax.lax.axis_index(axis))
 
 
 def sum_over_devices(tree: Tree, axis: str | None) -> Tree:
-    """Sums over the mapped axis; in a global program, sums are global already."""
-    if axis is None or jax.lax.axis_size(axis) == 1:  # a sum over one device would be a copy
+    """Sums over the mapped axis; a global program's sums are global already."""
+    if axis is None or jax.lax.axis_size(axis) == 1:  # a sum over one device would copy
         return tree
     return jax.lax.psum(tree, axis)
 
@@ -126,11 +126,11 @@ def sum_over_devices(tree: Tree, axis: str | None) -> Tree:
 def make_any_process(layout: Layout) -> Callable[[bool], bool]:
     """Returns a function by which processes agree whether any of them wants to stop.
 
-    The function is called with this process's flag after each step, and returns the same in all
-    processes. With one process, it returns the flag; with several, whether any flag was set two
+    The function takes this process's flag after each step, and returns the same in all processes.
+    With one process, it returns the flag. With several, it returns whether any flag was set two
     steps earlier, so that no process waits for its devices. Collective.
     """
-    sums = collections.deque()  # of the flags of the latest steps, still being computed
+    sums = collections.deque()  # of the latest steps' flags, still being computed
     one_per_device = NamedSharding(layout.mesh, PartitionSpec(AXES))
     sum_flags = jax.jit(jnp.sum, out_shardings=layout.replicated)
 
@@ -140,7 +140,7 @@ def make_any_process(layout: Layout) -> Callable[[bool], bool]:
         local = lambda _: np.array([flag], np.int32)
         flags = jax.make_array_from_callback((layout.mesh.size,), one_per_device, local)
         sums.append(sum_flags(flags))
-        # After step 9, the queue holds the sums of steps 7, 8, 9: that of 7 is read.
+        # After step 9, the queue holds the sums of steps 7, 8 and 9; read that of 7.
         return len(sums) > 2 and bool(sums.popleft())
 
     return any_process

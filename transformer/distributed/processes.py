@@ -1,8 +1,7 @@
 """Several processes: starting, barriers, sharing work, all-gathers, signals.
 
-Values are gathered as JSON: None, booleans, numbers, strings, lists, dicts with string keys. Their
-bytes travel as one padded uint8 array, because devices gather only arrays of one shape. A tuple may
-come back as a list.
+Values are gathered as JSON: None, booleans, numbers, strings, lists, dicts with string keys; tuples
+become lists. The JSON is a padded uint8 array, because devices gather arrays of one shape only.
 """
 
 import contextlib
@@ -19,9 +18,8 @@ import numpy as np
 from jax._src import distributed as jax_distributed  # its barrier has no public name
 from jax.experimental import multihost_utils
 
-# Environment variables by which JAX detects a cluster, so that no coordinator has to be given.
-# Slurm's srun sets the first, Open MPI the second, Kubernetes the others: the third and fourth for
-# TPUs, the last in an indexed job.
+# Environment variables by which JAX detects a cluster and its coordinator: Slurm's srun, Open MPI,
+# Kubernetes with TPUs (the third and fourth), and an indexed job of Kubernetes.
 CLUSTER_VARIABLES = (
     "SLURM_STEP_NODELIST",
     "OMPI_MCA_orte_hnp_uri",
@@ -32,37 +30,37 @@ CLUSTER_VARIABLES = (
 
 TPU_DEVICES = (Path("/dev/accel0"), Path("/dev/vfio/0"))
 
-BARRIER_HOURS = 48  # one process may prepare a large corpus while the others wait
+BARRIER_HOURS = 48  # because one process may prepare a large corpus
 
 
 def connect(coordinator: str, num_processes: int, process_id: int) -> None:
-    """Connects to the run's other processes, if there are any; call it before any other JAX call.
+    """Connects to any other processes of the run; call it before any other JAX call.
 
-    Cloud TPU, Slurm, Open MPI and Kubernetes are detected; elsewhere `coordinator` is the HOST:PORT
-    at which process 0 of `num_processes` listens. Collective.
+    Cloud TPU, Slurm, Open MPI and Kubernetes are detected. Elsewhere `coordinator` is the HOST:PORT
+    of process 0 of `num_processes`. Collective.
     """
     cluster = (coordinator, num_processes, process_id) if coordinator else ()
     on_tpu = importlib.util.find_spec("libtpu") and any(map(Path.exists, TPU_DEVICES))
     if cluster or on_tpu or any(name in os.environ for name in CLUSTER_VARIABLES):
-        # The service would catch SIGTERM: `stop_signals` does that in training, and before training
-        # SIGTERM should end the process.
+        # The service would catch SIGTERM. But in training `stop_signals` catches it, and before
+        # training SIGTERM should end the process.
         jax.config.update("jax_enable_preemption_service", False)
-        # JAX's defaults would leave the others waiting 90 s for a process that died.
+        # With JAX's defaults, processes wait 90 s for a process that died.
         timeouts = {"heartbeat_timeout_seconds": 30, "shutdown_timeout_seconds": 30}
         jax.distributed.initialize(*cluster, **timeouts)
 
 
 def is_first() -> bool:
-    """Returns whether this is process 0, which writes what a run has once: log, results, config."""
+    """Returns whether this is process 0, which writes the run's log, results and config."""
     return jax.process_index() == 0
 
 
 @contextlib.contextmanager
 def first_process_first(name: str) -> Iterator[None]:
-    """Runs the body in process 0, then in all the others. Collective.
+    """Runs the body in process 0, then in all other processes. Collective.
 
-    On a shared disk, the others find the files that process 0 has written. `name` identifies the
-    barrier.
+    On a shared disk, the other processes find the files that process 0 has written. `name`
+    identifies the barrier.
     """
     if not is_first():
         _barrier(name)
@@ -75,8 +73,8 @@ def first_process_first(name: str) -> Iterator[None]:
 def _barrier(name: str) -> None:
     """Blocks until all processes have called it with this name.
 
-    A barrier of devices (Gloo, NCCL) times out within a minute if a process is late; the
-    coordination service's waits BARRIER_HOURS.
+    The coordination service's barrier waits BARRIER_HOURS. A barrier of devices (Gloo, NCCL) would
+    time out within a minute.
     """
     if jax.process_count() > 1:
         milliseconds = BARRIER_HOURS * 3600 * 1000
@@ -92,41 +90,41 @@ def my_share(count: int) -> range:
 
 
 def gather_shares(share: list, count: int) -> list:
-    """Gathers the results of all processes, each of its `my_share`, in order. Collective.
+    """Gathers each process's results of its `my_share`, in order. Collective.
 
     Returns `count` results, which are JSON values (see the module's docstring).
     """
     if jax.process_count() == 1:
         return share
-    # The all-gather is of arrays of one shape: each process's JSON, padded to the longest.
+    # All-gather each process's JSON, padded to the longest.
     content = np.frombuffer(json.dumps(share).encode(), np.uint8)
     lengths = multihost_utils.process_allgather(np.int64(len(content)))
     padded = np.pad(content, (0, max(lengths) - len(content)))
     contents = multihost_utils.process_allgather(padded)
     results = [None] * count
-    # Inverts my_share: of 5 results, process 1 of 2 fills 1::2, that is, 1 and 3.
+    # The inverse of my_share: of 5 results, process 1 of 2 fills 1::2, that is, 1 and 3.
     for process, (content, length) in enumerate(zip(contents, lengths, strict=True)):
         results[process :: jax.process_count()] = json.loads(content[:length].tobytes())
     return results
 
 
 def all_gather(value: object) -> list:
-    """Returns the value of each process, in the order of the processes. Collective."""
+    """Returns each process's value, in the order of the processes. Collective."""
     return gather_shares([value], jax.process_count())
 
 
 @contextlib.contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Catches signals that ask to stop; yields a function that returns whether one was received.
+    """Catches stop signals; yields a function that returns whether a signal was received.
 
     The signals are SIGTERM, SIGHUP (the terminal is gone), SIGUSR1 (Slurm's warning) and Ctrl-C.
-    Repeated signals change nothing, but a second Ctrl-C raises KeyboardInterrupt. A signal that was
-    ignored at the start, as SIGHUP under nohup, stays ignored.
+    A second Ctrl-C raises KeyboardInterrupt; other repeated signals change nothing. A signal that
+    was ignored at the start, as SIGHUP under nohup, stays ignored.
     """
-    # A list, not a threading.Event: a signal that interrupts Event.set deadlocks on its lock.
+    # Not a threading.Event, because a signal that interrupts Event.set deadlocks on its lock.
     received = []
     stopping = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)
-    # Handlers are restored at the end; ignored signals are left alone.
+    # The handlers to restore at the end, without ignored signals.
     previous = {number: signal.getsignal(number) for number in stopping}
     previous = {n: handler for n, handler in previous.items() if handler is not signal.SIG_IGN}
 
@@ -134,7 +132,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         received.append(number)
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        # A signal that interrupts a write to the same stream cannot be logged (reentrant call).
+        # Logging fails (reentrant call) if the signal interrupts a write to the same stream.
         with contextlib.suppress(RuntimeError):
             logging.info(
                 "%s received: stopping after the current step or batch, and saving",
