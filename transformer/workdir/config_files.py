@@ -1,4 +1,4 @@
-"""Config files: finds and loads them; a mistake in one is a UserError of one line."""
+"""Finds and loads config files; a mistake in a file is a UserError of one line."""
 
 import contextlib
 import importlib.util
@@ -17,24 +17,24 @@ from transformer.errors import UserError, did_you_mean
 PACKAGED = Path(__file__).resolve().parents[1] / "packaged"  # of an installed package
 # The folder of launch.py.
 HERE = PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[1]
-CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task
+CONFIGS = HERE / "configs"  # its TASK.py has all keys of a task
 
 
 def load_config(file: str) -> ConfigDict:
     """Returns get_config() of a config `FILE`, get_config(VARIANT) of `FILE:VARIANT`.
 
-    FILE is a path, the name of one in configs/, or a module of a package (`find`).
+    FILE is a path, the name of a file in configs/, or a module of a package (`find`).
     """
     return load(file)[0]
 
 
 def default_config(task: str = "translation") -> ConfigDict:
-    """Returns the config with every key of a task and its default value."""
+    """Returns a task's config, with all keys and defaults."""
     return load_config(str(CONFIGS / f"{task}.py"))
 
 
 def load(file: str) -> tuple[ConfigDict, dict]:
-    """Returns a config file's config, as `load_config` does, and its table KEYS, {} without one."""
+    """Returns a config file's config, as `load_config` does, and its table KEYS or {}."""
     name, _, variant = file.partition(":")
     if not (spec := find(name)):
         known = [file.stem for file in CONFIGS.glob("[!_]*.py")]
@@ -42,7 +42,7 @@ def load(file: str) -> tuple[ConfigDict, dict]:
             f"--config={name} must be an existing Python file, or the name of one in configs/ (a "
             f"trained run's is read by --workdir=DIR){did_you_mean(Path(name).stem, known)}"
         )
-    # Not by config_flags, which would bury the config's own message under tracebacks.
+    # config_flags would bury the config's own message under tracebacks.
     path = Path(spec.origin)
     module = importlib.util.module_from_spec(spec)
     try:
@@ -53,13 +53,13 @@ def load(file: str) -> tuple[ConfigDict, dict]:
             config = module.get_config(*filter(None, [variant]))
         if not isinstance(config, ConfigDict):
             raise ValueError(f"get_config() must return a ConfigDict, found {config!r:.40}")
-    except Exception as error:  # the user's code can raise anything
+    except Exception as error:  # of any kind, because a config is the user's code
         raise UserError(f"--config={file}: {_explained(error, path)}") from error
     return config, getattr(module, "KEYS", {})
 
 
 def find(name: str) -> ModuleSpec | None:
-    """Finds a FILE.py, here or beside launch.py; a NAME of configs/; a MODULE of a package."""
+    """Finds a FILE.py, here or beside launch.py, a NAME in configs/, or a MODULE of a package."""
     for path in (Path(name).expanduser(), HERE / name, CONFIGS / f"{name}.py"):
         if path.is_file() and path.suffix == ".py":
             return importlib.util.spec_from_file_location(path.stem, path)
@@ -71,9 +71,9 @@ def find(name: str) -> ModuleSpec | None:
 
 @contextlib.contextmanager
 def _configs_importable() -> Iterator[None]:
-    """Within it, `from configs import ...` is of the folder beside launch.py.
+    """Within it, `from configs import ...` imports from the folder beside launch.py.
 
-    Outside it, the name is left to a package of the user's own.
+    Outside it, a package of the user may have that name.
     """
     pop = lambda: {x: sys.modules.pop(x) for x in [*sys.modules] if f"{x}.".startswith("configs.")}
     others = pop()
@@ -89,9 +89,9 @@ def _configs_importable() -> Iterator[None]:
 def _explained(error: Exception, path: Path) -> str:
     """Returns an error in a config file as one line: 'line 3, `code`: NameError: ...'."""
     message = " ".join(str(error).split())
-    if type(error) is ValueError:  # ours, or the config's of a variant: it cannot import UserError
+    if type(error) is ValueError:  # ours, or a config's own, because it cannot import UserError
         return message
-    # The innermost frame in the config itself: a library that it calls may have raised the error.
+    # The innermost frame in the config itself, because a library may have raised the error.
     lines = traceback.extract_tb(error.__traceback__)
     places = [f"line {x.lineno}, `{x.line}`: " for x in lines if x.filename == str(path.resolve())]
     return f"{places[-1] if places else ''}{type(error).__name__}: {message}"

@@ -1,6 +1,6 @@
-"""The keys of a config: which there are, of which type, and the rules that their values fulfil.
+"""The keys of a config, with their types and rules.
 
-configs/TASK.py has a table of all keys of a task, and a mode with keys of its own has another one:
+configs/TASK.py has a table of a task's keys, and a mode with its own keys has another table:
 {"train.num_steps": [100_000, "at least 1"], ...}, as configs/_keys.py explains.
 """
 
@@ -18,7 +18,7 @@ KINDS = {
     str: "a string",
     tuple: "a tuple",
 }
-# {key: the group whose keys depend on its value}: 'sgd' has other arguments than 'adam'.
+# {key: the group whose keys depend on its value}, as 'sgd' and 'adam' differ in their arguments.
 CHOICES = {
     "architecture": "model",
     "optimizer.name": "optimizer.arguments",
@@ -29,8 +29,8 @@ CHOICES = {
 def task_table(config: ConfigDict) -> tuple[ConfigDict, dict]:
     """Returns the defaults of a config's task, and the table of its keys.
 
-    They are without the keys of the default architecture, optimizer or schedule where the config
-    names another one. UserError if the config names no task.
+    The defaults lack the keys of the default architecture, optimizer or schedule if the config
+    names another. UserError if the config names no task.
     """
     task, values = config.get("task"), flatten(config)
     check_value("task", task, tuple(registry.TASKS))
@@ -40,23 +40,23 @@ def task_table(config: ConfigDict) -> tuple[ConfigDict, dict]:
         default = default_values.get(choice)
         if values.get(choice, default) != default:
             defaults.update_from_flattened_dict({group: ConfigDict()})
-            if choice == "architecture":  # another one has other rules, but a key has one type
+            if choice == "architecture":  # types stay, but another architecture has other rules
                 model = {key: default_of(x) for key, x in table.items() if key.startswith("model.")}
                 table = table | model
     return defaults, table
 
 
 def mode_table(mode: str) -> dict:
-    """Returns the table of the keys that only this mode reads."""
+    """Returns the table of a mode's own keys."""
     keys = registry.MODES[mode].keys
     return registry.load(keys) if keys else {}
 
 
 def set_mode_keys(config: ConfigDict, mode: str) -> ConfigDict:
-    """Gives a config the keys of a mode, with their defaults unless it has them, and no other's.
+    """Adds a mode's own keys to a config, with their defaults, and drops those of other modes.
 
-    A config file may set keys of several modes; a run keeps only what it reads. UserError for a key
-    in the mode's group that nothing reads.
+    A config file may set keys of several modes; a run keeps only the keys that it reads. UserError
+    for an unknown key in the mode's group.
     """
     values, table = flatten(config), mode_table(mode)
     group_of = lambda key: key.partition(".")[0]
@@ -73,10 +73,10 @@ def set_mode_keys(config: ConfigDict, mode: str) -> ConfigDict:
 
 
 def check(config: ConfigDict, mode: str = "train") -> None:
-    """Raises UserError for a key that is missing, of another type, or breaks its rule.
+    """Raises UserError for a key that is missing, has another type, or breaks its rule.
 
-    The keys are those of the mode and of the config's task, which a mode of several configs has
-    not. A config may have further ones.
+    The keys are those of the mode and of the config's task; a mode that starts from several configs
+    has no task. A config may have further keys.
     """
     defaults, table = ConfigDict(), {}
     if registry.MODES[mode].start != "configs":
@@ -89,19 +89,19 @@ def check(config: ConfigDict, mode: str = "train") -> None:
 def check_values(values: dict[str, object], table: dict) -> None:
     """Raises UserError for the first of {key: value} that the table does not allow.
 
-    A value has the type of the default, but an int is accepted for a float. A key that the table
-    lacks is any number, string or tuple.
+    A value has the type of the default, but a float may be an int. A key that the table lacks may
+    be any number, string or tuple.
     """
     for key, value in values.items():
         entry = table.get(key)
         default = default_of(entry)
-        # By type(), because isinstance takes True for an integer.
+        # By type(), because isinstance accepts True as an integer.
         types = type(value), type(default)
         if key in table and types[0] is not types[1] and types != (int, float):
             raise UserError(f"config.{key} must be {kind_of(default)}, found {value!r}")
         if not isinstance(value, tuple(KINDS)):
             raise UserError(f"config.{key} must be a number, a string or a tuple, found {value!r}")
-        # Not `>`, which is False for NaN.
+        # `not <=` instead of `>`, because any comparison with NaN is False.
         if isinstance(value, float) and not abs(value) <= FLOAT32_MAX:
             raise UserError(f"config.{key} must be a finite number in float32, found {value}")
         if isinstance(value, int) and not abs(value) < 2**31:
@@ -114,12 +114,12 @@ def check_values(values: dict[str, object], table: dict) -> None:
 
 
 def kind_of(default: object) -> str:
-    """Says what a value of a key with this default must be: 'an integer, such as 3'."""
+    """Describes the values of a key with this default: 'an integer, such as 3'."""
     return f"{KINDS[type(default)]}, such as {default!r}"
 
 
 def default_of(entry: object) -> object:
-    """Returns the default of a key, whose entry in a table may be [default, rule]."""
+    """Returns the default in a table's entry, which may be [default, rule]."""
     return entry[0] if isinstance(entry, list) else entry
 
 

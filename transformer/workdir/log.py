@@ -1,4 +1,4 @@
-"""A run's log: metrics.jsonl and TensorBoard, cut on resuming; listeners get each new line."""
+"""A run's log: metrics.jsonl and TensorBoard, truncated on resuming. Listeners get new lines."""
 
 import datetime
 import json
@@ -18,31 +18,31 @@ from transformer.runtime import paths
 
 METRICS, STARTS, RESULTS = "metrics.jsonl", "starts.jsonl", "evaluations.jsonl"
 KINDS = ("train", "validation")  # the kinds of lines that the training loop writes
-REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an object a second
+REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write per object and second
 
 
 OnLog = Callable[[dict], object]  # (new line)
 
 
 class Log:
-    """Appends to WORKDIR/metrics.jsonl, one JSON object a line, and to TensorBoard.
+    """Appends to WORKDIR/metrics.jsonl, one JSON object per line, and to TensorBoard.
 
     Each line has 'step', the step of the loss or of the scored params, and 'kind': 'train',
-    'validation' or, for the final score, its split (final_SPLIT if that would be one of KINDS). On
-    resuming from `step`, later lines are cut, and so is a final score, which is logged again when
-    the run ends: the log of a resumed run equals that of an uninterrupted one, except for times. Of
-    several processes, process 0 writes, and all have its `lines`. OSError if the disk is full.
+    'validation' or, for the final score, its split (final_SPLIT for a split in KINDS). On resuming
+    from `step`, later lines and the final score are removed, and logged again. The log of a resumed
+    run thus equals that of an uninterrupted run, except for times. Only process 0 writes, but all
+    processes have its `lines`. OSError if the disk is full.
 
-    Files in a bucket cannot be appended to: there, the whole log is rewritten at most every
-    REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
+    Files in a bucket cannot be appended to. There, the whole log is rewritten every
+    REWRITE_SECONDS, after validations and by `flush`. A bucket gets no TensorBoard files.
     """
 
     def __init__(self, workdir: Path, step: int, listeners: Sequence[OnLog] = ()):
-        """Opens the log of a run that is at `step`; `listeners` get each new line. Collective."""
+        """Opens the log of a run at `step`; `listeners` get each new line. Collective."""
         self._listeners = listeners
         self._path = workdir / METRICS
         lines = [x for x in read(workdir) if x["step"] <= step and x.get("kind") in KINDS]
-        # Without a shared disk, only process 0 has a log to read.
+        # Without a shared disk, only process 0 has a log.
         self.lines = processes.all_gather(lines)[0]
         self._step = step
         self._writes = processes.is_first()
@@ -64,7 +64,7 @@ class Log:
         for listener in self._listeners:
             listener(line)
         if self._in_bucket:
-            # Every rewrite is of the whole log: lines of training wait for REWRITE_SECONDS.
+            # A rewrite writes the whole log, so lines of training wait for REWRITE_SECONDS.
             if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
                 self.flush()
             return
@@ -79,7 +79,7 @@ class Log:
     def started(self, step: int, facts: dict) -> None:
         """Appends a line to WORKDIR/starts.jsonl: the step and time of this start, and `facts`.
 
-        starts.jsonl is never cut: it has every start of the run.
+        starts.jsonl keeps every start of the run.
         """
         if not self._writes:
             return
@@ -94,7 +94,7 @@ class Log:
     def flush(self) -> None:
         """Brings all lines to the disk, or into the bucket.
 
-        Called before a checkpoint is saved: a run that resumes from it does not log them again.
+        Call it before saving a checkpoint, because a resumed run does not log the lines again.
         """
         if self._writes and self._in_bucket:
             self._rewrite()
@@ -102,20 +102,20 @@ class Log:
             os.fsync(self._file.fileno())
 
     def _rewrite(self) -> None:
-        """Replaces the file by all lines, atomically."""
+        """Atomically rewrites the file with all lines."""
         paths.write_file(self._path, "".join(map(_json_line, self.lines)).encode())
         self._rewritten = time.perf_counter()
 
     def _open_files(self) -> None:
         """Opens metrics.jsonl for appending and a new TensorBoard file in WORKDIR/tensorboard.
 
-        Its START event discards older files' later events. Not by tensorboardX's SummaryWriter: its
-        thread dies on a full disk, and the run hangs.
+        Its START event hides later events of older files. tensorboardX's SummaryWriter is not used,
+        because on a full disk its thread dies and the run hangs.
         """
         self._file = open(self._path, "ab")  # noqa: SIM115 (`close` closes it)
         folder = self._path.parent / "tensorboard"
         folder.mkdir(exist_ok=True)
-        # The suffix: tensorboardX names a file by the second, and would replace one of that name.
+        # With a suffix, because tensorboardX names files by the second, and would replace a file.
         self._tensorboard = EventsWriter(str(folder / "events"), f".{time.time_ns()}")
         # At step 20, START with step 21 hides the events of steps 21, 22, ... in older files.
         self._event(step=self._step + 1, session_log=SessionLog(status=SessionLog.START))
@@ -124,23 +124,23 @@ class Log:
         self._tensorboard.write_event(Event(wall_time=time.time(), **content))
 
     def close(self) -> None:
-        """Writes the lines that a bucket's file lacks, and closes the files."""
+        """Flushes and closes the files."""
         self.flush()
         for file in filter(None, (self._file, self._tensorboard)):
             file.close()
 
 
 def read(workdir: Path, name: str = METRICS) -> list[dict]:
-    """Returns the lines of WORKDIR/metrics.jsonl, or of another log; [] if there is none.
+    """Returns the lines of WORKDIR/metrics.jsonl, or of another log; [] without a log.
 
-    A last line without a newline, cut off in writing, is ignored; other lines that are no objects
+    A last line without a newline, cut off by a kill, is ignored. Other lines that are not objects
     with a step are skipped with a warning.
     """
     path = workdir / name
     if not path.exists():
         return []
-    # What follows the last newline is "", or a line that was cut off: texts[:-1] leaves it out. Not
-    # splitlines, which would also split at other characters within a text.
+    # texts[:-1] leaves out the rest after the last newline. splitlines would also split at other
+    # characters within a text.
     texts = path.read_bytes().decode(errors="replace").split("\n")
     lines = [line for line in map(_parsed, texts[:-1]) if line]
     if skipped := len(texts) - 1 - len(lines):
@@ -149,7 +149,7 @@ def read(workdir: Path, name: str = METRICS) -> list[dict]:
 
 
 def _parsed(text: str) -> dict | None:
-    """Returns a line's object; None if it is none with a step, as after a power failure."""
+    """Returns a line's object; None unless it has a step, as after a power failure."""
     try:
         values = paths.parse_json(text)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Results, the scores of a test set: printed and saved in the workdir.
+"""Prints results, the scores of a test set, and saves them in the workdir.
 
-evaluations.jsonl has one JSON object a result; evaluation/SET.json and SET.* have the latest result
-of each test set, its inputs and its outputs.
+evaluations.jsonl has one JSON object per result. evaluation/SET.json and SET.* have the latest
+result of each test set, its inputs and its outputs.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from transformer.workdir.log import KINDS, Log, OnLog
 NAME = log.RESULTS
 FOLDER = "evaluation"
 
-# Two results with equal values of these keys are of the same test set, weights and settings.
+# Results of the same test set, weights and settings have equal values of these keys.
 SAME = ("split", "checksum", "weights", "ensemble", "steps", "decode", "signature")
 
 
 def name_of(split: str, files: Sequence[str]) -> str:
-    """Returns a test set's name, also used as a file name: its files' stem, else its split.
+    """Returns a test set's name, fit for a file name: its files' stem, or else its split.
 
-    Example: flickr.en and flickr.de.gz give flickr; news.src.en and news.ref.de give
+    Example: flickr.en and flickr.de.gz have the name flickr; news.src.en and news.ref.de have
     news.src-news.ref.
     """
     names = [re.sub(r"\.(gz|xz)\Z", "", Path(file).name) for file in files]
@@ -40,7 +40,7 @@ def checksum(dataset: dict[str, Sequence[str]]) -> str:
 
 
 def free_name(workdir: Path, name: str, dataset: dict[str, Sequence[str]]) -> str:
-    """Returns the name, with the checksum appended if evaluation/ has another set of that name."""
+    """Returns the name; the checksum is appended if evaluation/ has another set of that name."""
     for side, lines in dataset.items():
         file = workdir / FOLDER / f"{name}.{side}"
         if file.exists() and file.read_bytes() != _text(lines):
@@ -51,8 +51,8 @@ def free_name(workdir: Path, name: str, dataset: dict[str, Sequence[str]]) -> st
 def show(result: dict, rows: dict[str, str]) -> None:
     """Prints a result to standard output.
 
-    On a terminal, `rows`, {name: text}, are printed as a table. Otherwise the result is printed as
-    a line of JSON, and the first row, the main score, is logged.
+    A terminal gets `rows`, {name: text}, as a table. Otherwise the result is printed as a line of
+    JSON, and the first row, the main score, is logged.
     """
     if sys.stdout.isatty():
         rows = {"set": result["set"], **rows}
@@ -68,8 +68,8 @@ def keep(
 ) -> None:
     """Appends a result to evaluations.jsonl and writes it to evaluation/SET.json.
 
-    Each of `outputs`, {name: lines}, becomes evaluation/SET.name. If `once`, the line is not
-    appended where there is one of the same set, weights and settings.
+    Each of `outputs`, {name: lines}, becomes evaluation/SET.name. With `once`, the line is appended
+    only if no line has the same set, weights and settings.
     """
     name = result["set"]
     is_same = lambda line: all(line.get(key) == result.get(key) for key in SAME)
@@ -83,13 +83,13 @@ def keep(
 
 
 def log_final(workdir: Path, step: int, result: dict, listeners: Sequence[OnLog] = ()) -> None:
-    """Logs a training run's final score, which replaces an older one in metrics.jsonl. Collective.
+    """Logs a training run's final score, and replaces an older one in metrics.jsonl. Collective.
 
-    `step` is the step that the run has reached. The line has the step of the result, which is an
-    earlier one if the best params were scored.
+    `step` is the step that the run has reached. The line has the result's step, which is earlier if
+    the best params were scored.
     """
     split = result["split"]
-    # Not 'validation' itself: early stopping counts the lines of that kind.
+    # Not 'validation' itself, because early stopping counts lines of that kind.
     kind = f"final_{split}" if split in KINDS else split
     values = {k: v for k, v in result.items() if isinstance(v, int | float | str) and k != "step"}
     run_log = Log(workdir, step, listeners)

@@ -1,6 +1,6 @@
-"""config.json of a workdir: writes it, reads it, and says what a resumed run may change.
+"""Writes and reads a workdir's config.json, and checks the changes of a resumed run.
 
-A workdir may be another user's, or of another version of this code.
+A workdir may be from another user, or from another version of this code.
 """
 
 import importlib.metadata
@@ -17,8 +17,8 @@ from transformer.workdir import key_tables
 from transformer.workdir.key_tables import flatten
 
 PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")
-# Keys that belong to a machine, not to a model. They are never taken from a workdir's config.json,
-# which may be from an untrusted source: JAX executes the native code in a compilation cache.
+# Keys that belong to a machine, not to a model. They are never taken from a workdir's config.json.
+# It may be untrusted, and JAX executes the native code in a compilation cache.
 MACHINE = (
     "compilation_cache",
     "data.data_dir",
@@ -27,16 +27,16 @@ MACHINE = (
     "train.init_from",
     "vocabulary.model",
 )
-# Prefixes of keys that another architecture, optimizer or schedule has.
+# Prefixes of keys that depend on the architecture, optimizer or schedule.
 VARYING = ("model.", "optimizer.arguments.", "optimizer.schedule.")
-# These may be links out of a workdir, such as to a larger disk; nothing else in it may.
+# The only entries that may be links out of a workdir, such as to a larger disk.
 MAY_BE_LINKS = ("checkpoints", "params", "best", "vocabulary")
-# The params depend on the keys that begin with one of these, and end with none of the others.
+# The params depend on keys with a prefix in PARAMETERS and no suffix in NOT_PARAMETERS.
 PARAMETERS = ("task", "architecture", "model.", "vocabulary.")
 NOT_PARAMETERS = ("dtype", "remat", "dropout_rate")
 # Keys, or prefixes of keys, that may change when a run is resumed: number of steps, logging,
-# saving, layout, evaluation, and the schedule of the learning rate, which may have to be lowered. A
-# task's FREE has more of them.
+# saving, layout, evaluation, and the learning rate schedule, to lower the rate. A task's FREE has
+# further keys.
 FREE = (
     "train.",  # all but train.seed
     "optimizer.schedule.",
@@ -44,7 +44,7 @@ FREE = (
     "evaluate.",
     "compilation_cache",
     "kernels",
-    # The texts themselves have a fingerprint, which may not change.
+    # The fingerprint of the texts may not change.
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
 )
@@ -53,7 +53,7 @@ FREE = (
 def write_config(config: ConfigDict, workdir: Path) -> None:
     """Writes config.json from process 0: the resolved config and the versions of packages.
 
-    The coordinator's address and process ids are left out, because they change with each start.
+    The coordinator and the process ids are left out, because they change with each start.
     """
     from transformer.distributed import processes  # imports JAX
 
@@ -65,14 +65,14 @@ def write_config(config: ConfigDict, workdir: Path) -> None:
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of the packages that results may depend on."""
+    """Returns the versions of packages that results may depend on."""
     return {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 def check_workdir(workdir: Path) -> None:
     """Raises UserError for a workdir that is a file, or has a link that leads out of it.
 
-    A workdir may be from somebody else: no mode shows the target of such a link, or writes to it.
+    A workdir may be from another user, so no mode may read or write the target of such a link.
     """
     if workdir.is_file():
         raise UserError(f"{workdir} is a file, expected the folder of a run")
@@ -92,7 +92,7 @@ def read_config(workdir: Path) -> ConfigDict:
     if not path.is_file():
         raise UserError(f"{path} does not exist: expected the folder of a trained run")
 
-    def tuples(value: object) -> object:  # JSON has lists only, configs have tuples only
+    def tuples(value: object) -> object:  # JSON has lists, configs have tuples
         if isinstance(value, dict):
             return {name: tuples(v) for name, v in value.items()}
         return tuple(map(tuples, value)) if isinstance(value, list) else value
@@ -105,7 +105,7 @@ def read_config(workdir: Path) -> ConfigDict:
 
 
 def is_exported(folder: Path) -> bool:
-    """Returns whether a folder has the config.json of a run, and not another program's."""
+    """Returns whether a folder has a run's config.json, and not another program's."""
     file = folder / "config.json"
     return file.is_file() and {"task", "model"} <= paths.read_json_object(file).keys()
 
@@ -116,12 +116,11 @@ def affects_params(key: str) -> bool:
 
 
 def read_with_defaults(workdir: Path) -> ConfigDict:
-    """Returns the config that a workdir was trained with, with the keys of today.
+    """Returns the config that a workdir was trained with, with the keys of this version.
 
-    Keys of MACHINE take their defaults. The other keys may be from another version of this code.
-    A key that config.json lacks takes its default; UserError if the params depend on the key. A key
-    that is unknown today is dropped, unless it begins with one of VARYING. Missing and unknown keys
-    are logged.
+    Keys of MACHINE take their defaults. A key that config.json lacks takes its default; UserError
+    if the params depend on it. An unknown key is dropped, unless it has a prefix in VARYING.
+    Missing and unknown keys are logged.
     """
     saved_config, file = read_config(workdir), workdir / "config.json"
     never_taken = (*MACHINE, "versions.")
@@ -142,7 +141,7 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
         key_tables.check_values(known, table)
         config = defaults.copy_and_resolve_references()
         config.update_from_flattened_dict(known)
-    except (UserError, KeyError, TypeError) as error:  # a value that no run has
+    except (UserError, KeyError, TypeError) as error:  # an invalid value
         raise UserError(f"{file}: {error}") from error
     if lacking:
         logging.info("%s lacks %s, which take their defaults", file, ", ".join(lacking))
@@ -154,20 +153,19 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
 def check_same_run(
     config: ConfigDict, saved_config: ConfigDict, workdir: Path, free: tuple[str, ...]
 ) -> None:
-    """Raises UserError if a resumed run's config differs from the one it started with.
+    """Raises UserError if a resumed run's config differs from the saved config.
 
-    Keys that begin with one of `free` may differ; a change of the learning rate's schedule is
-    logged. A fingerprint or language that is not filled in yet ("") is not compared. Another key
-    that `saved_config` lacks is logged.
+    Keys with a prefix in `free` may differ; a change of the learning rate schedule is logged. An
+    empty fingerprint or language is not compared. Other keys that `saved_config` lacks are logged.
     """
     from transformer.models import boxes  # imports JAX
 
-    # Parts of boxes are compared with all of their fields, whichever were written.
+    # Compare parts of boxes with all their fields, defaults included.
     written = lambda x: {f"model.{k}": v for k, v in boxes.written_out(x.get("model", {})).items()}
     saved, current = (flatten(x) | written(x) for x in (saved_config, config))
     bound = [key for key in current if key == "train.seed" or not key.startswith(free)]
     dropped = [x for x in saved if x.startswith("optimizer.arguments.") and x not in current]
-    # First those on which other keys depend.
+    # Keys on which other keys depend come first.
     compared = ["task", "architecture", "optimizer.name", *bound, *dropped]
     for key in filter(saved.__contains__, compared):
         unknown = key.endswith(("fingerprint", "_language")) and not current[key]
