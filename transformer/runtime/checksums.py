@@ -1,7 +1,7 @@
-"""Checksums of files, to detect corruption: a file that is not what was written is named.
+"""Checksums of files, to detect and name corrupt files.
 
-A folder's checksums are in one JSON file in it (NAME), {"files": {name: [size, sha256]}, "about":
-note, "sha256": of these}.
+A folder's checksums are in its JSON file NAME, {"files": {name: [size, sha256]}, "about": note,
+"sha256": of both}.
 """
 
 import concurrent.futures
@@ -24,7 +24,7 @@ NAME = "checksums.json"
 def checksums_of(directory: Path, about: dict | None = None) -> bytes:
     """Returns the content of a folder's checksum file: size and sha256 of every other file.
 
-    `about` is a note that is stored, and protected, with them.
+    `about` is a note to store, and protect, with them.
     """
     files = [name for name in paths.files(directory) if Path(name).name != NAME]
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -33,15 +33,15 @@ def checksums_of(directory: Path, about: dict | None = None) -> bytes:
 
 
 def read(directory: Path) -> dict | None:
-    """Returns a folder's checksums, {"files": ..., "about": ...}, or None if it has none.
+    """Returns a folder's checksums, {"files": ..., "about": ...}, or None without any.
 
-    If the checksum file itself is corrupt, both are empty.
+    If the checksum file is corrupt, both are empty.
     """
     path = directory / NAME
     if not path.exists():
         return None
     written = path.read_bytes()
-    with contextlib.suppress(ValueError, TypeError, KeyError):  # corrupt: any JSON, or none
+    with contextlib.suppress(ValueError, TypeError, KeyError):  # corrupt or other JSON
         values = json.loads(written)
         if content(values["files"], values["about"]) == written:
             return {"files": values["files"], "about": values["about"]}
@@ -53,12 +53,12 @@ def corrupt_files(
 ) -> list[str] | None:
     """Lists "PATH (reason)" of each corrupt or missing file.
 
-    Only the files whose names are `wanted` are checked. None if the folder has no checksum file.
-    OSError for a file that cannot be read now, which may be intact. Collective, each process
-    checking its share of the files, unless this process checks `alone`.
+    Only files with `wanted` names are checked. None if the folder has no checksum file. OSError for
+    an unreadable file, because it may be intact. Collective, with a share of the files per process,
+    unless this process checks `alone`.
     """
     values = read(directory)
-    if not alone:  # a shared disk may show processes different files: all use process 0's listing
+    if not alone:  # process 0's listing, because a shared disk may show processes different files
         values = processes.all_gather(values)[0]
     if values is None:
         return None
@@ -66,7 +66,7 @@ def corrupt_files(
     if not files:
         return [f"{directory / NAME} (checksum mismatch)"]
     names = sorted(filter(wanted, files))
-    # A strided share: process 1 of 4 checks files 1, 5, 9, ...
+    # Process 1 of 4 checks files 1, 5, 9, ...
     share = names if alone else [names[i] for i in processes.my_share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:  # hashing releases the GIL
         check = lambda name: _check(directory / name, *files[name])
@@ -77,7 +77,7 @@ def corrupt_files(
 
 
 def content(files: dict, about: dict) -> bytes:
-    """Returns the content of a checksum file, in which a sha256 protects the rest."""
+    """Returns the content of a checksum file, protected by a sha256 of its own."""
     digest = hashlib.sha256(json.dumps([files, about]).encode()).hexdigest()
     return json.dumps({"files": files, "about": about, "sha256": digest}, indent=1).encode()
 
@@ -103,15 +103,15 @@ def make_folder(directory: Path, write: Callable[[Path], object], remedy: str) -
     """Makes a folder by `write(draft)`, unless it exists and its checksums match.
 
     The draft, `directory-draft-*`, gets its checksums and is then renamed, so that readers see a
-    complete folder or none. If the folder is damaged, a warning names its files, and the `remedy`,
-    such as 'tokenising again'.
+    complete folder or none. If the folder is damaged, a warning names the damaged files and the
+    `remedy`, such as 'tokenising again'.
 
-    Writers of one folder take turns by a lock, which the system releases when a process dies: a
-    draft that is there when a writer begins was left by a killed process, and is removed. Where a
-    disk has no locks, the first writer to finish wins. Not collective, because processes ask at
-    different times: each checks all files.
+    Writers of a folder hold a lock, which the system releases when a process dies. A draft found
+    under the lock is a killed process's, and is removed. On a disk without locks, the first writer
+    to finish wins. Not collective, because processes call it at different times; each checks all
+    files.
     """
-    faults = lambda: corrupt_files(directory, alone=True)  # [] if it is intact, None if incomplete
+    faults = lambda: corrupt_files(directory, alone=True)  # [] if intact, None if incomplete
     if faults() == []:
         return
     paths.make_folder(parent := directory.parent)
@@ -129,11 +129,11 @@ def make_folder(directory: Path, write: Callable[[Path], object], remedy: str) -
             write(draft)
             (draft / NAME).write_bytes(checksums_of(draft))
             draft.chmod(0o755)  # mkdtemp makes folders that other users cannot read
-            if corrupt:  # who has mapped the files of the damaged folder keeps them
+            if corrupt:  # processes that have mapped the damaged files keep them
                 shutil.rmtree(directory, ignore_errors=True)
             draft.rename(directory)
         except OSError:
-            if faults() != []:  # else another process was first
+            if faults() != []:  # unless another process was first
                 raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Data sheets of accelerators: peak FLOP/s, memory, bandwidth of memory and interconnect."""
+"""Data sheets of accelerators: peak FLOP/s, memory, bandwidths of memory and interconnect."""
 
 from typing import NamedTuple
 
@@ -12,16 +12,16 @@ class Hardware(NamedTuple):
     peak: float = 0.0  # dense bfloat16 FLOP/s
     memory_bytes: float = 0.0
     memory_bandwidth: float = 0.0  # bytes/s
-    link_bandwidth: float = 0.0  # bytes/s one way, of all of a device's fast links together
+    link_bandwidth: float = 0.0  # bytes/s one way, the sum of a device's fast links
     devices_per_island: int = 1
-    network_bandwidth: float = 0.0  # bytes/s one way, of a device to other islands
+    network_bandwidth: float = 0.0  # bytes/s one way, per device to other islands
     clock: float = 0.0  # cycles/s: the peak over what the matrix units do in a cycle
 
 
 # Substring of `jax.Device.device_kind` -> hardware (vendors' data sheets and
-# cloud.google.com/tpu/docs). The first match counts, so a longer name stands before those that it
-# contains ('GB200' before 'B200'), and 'MIG' and 'NVL', which stand beside other names, before all.
-# The links of PCIe cards depend on the machine.
+# cloud.google.com/tpu/docs). The first match counts, so 'GB200' stands before 'B200'. 'MIG' and
+# 'NVL' come first, because they occur beside other names. The links of PCIe cards depend on the
+# machine.
 HARDWARE = {
     "MIG": Hardware(),  # a slice of a GPU
     "NVL": Hardware(835e12),
@@ -45,5 +45,5 @@ HARDWARE = {
 
 
 def hardware(device_kind: str) -> Hardware:
-    """Returns the first of HARDWARE whose name is part of a device's kind; else zeros."""
+    """Returns the first entry of HARDWARE whose name is part of a device's kind, or zeros."""
     return next((sheet for name, sheet in HARDWARE.items() if name in device_kind), Hardware())

@@ -1,4 +1,4 @@
-"""File locks: one run at a time in a workdir, one process at a time that prepares a cache."""
+"""File locks: one run per workdir at a time, one process that prepares a cache."""
 
 import contextlib
 import fcntl
@@ -15,11 +15,11 @@ from transformer.runtime import paths
 
 @contextlib.contextmanager
 def held(place: Path, *, wait: bool = True) -> Iterator[OSError | None]:
-    """Locks a file, which is made, for its `with` block; yields the error of that, or None.
+    """Creates and locks a file for its `with` block; yields the error of locking, or None.
 
-    The kernel releases the lock when the process ends, however it ends. If another process has the
-    lock, waits for it with `wait`, and otherwise yields a BlockingIOError. Any other error means
-    that the disk has no locks, like some shared disks.
+    The kernel releases the lock however the process ends. With `wait`, it waits for another
+    process's lock; otherwise it yields a BlockingIOError. Any other error means that the disk, like
+    some shared disks, has no locks.
     """
     failure, descriptor = None, os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
     try:
@@ -34,10 +34,10 @@ def held(place: Path, *, wait: bool = True) -> Iterator[OSError | None]:
 
 @contextlib.contextmanager
 def locked(workdir: Path) -> Iterator[None]:
-    """Locks a workdir for its `with` block; UserError, which names the owner, if it is locked.
+    """Locks a workdir for its `with` block; UserError, naming the owner, if it is locked.
 
-    Does nothing for a workdir in a bucket; on a disk without locks, logs a warning. Of several
-    processes, process 0 holds the lock.
+    It does nothing in a bucket, and logs a warning on a disk without locks. Of several processes,
+    process 0 holds the lock.
     """
     if not processes.is_first() or paths.in_bucket(workdir):
         yield
@@ -53,6 +53,6 @@ def locked(workdir: Path) -> Iterator[None]:
         if error:
             logging.warning("%s: no lock, a second run would not be noticed: %s", workdir, error)
         else:
-            # The name is for people. The lock itself is the kernel's, and ends with this process.
+            # The text only names the owner; the lock is the kernel's.
             file.write_text(f"process {os.getpid()} on {socket.gethostname()}")
         yield

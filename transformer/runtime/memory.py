@@ -1,4 +1,4 @@
-"""Memory of devices and of the process: out-of-memory errors, and where freed memory goes."""
+"""Memory of devices and of the process: out-of-memory errors, and return of freed memory."""
 
 import contextlib
 import ctypes
@@ -15,14 +15,14 @@ def fits_in_memory(what: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
-        # JAX has one exception for all of XLA's statuses: only the message names the status.
+        # JAX has one exception for all of XLA's statuses, so only the message names the status.
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise UserError(f"{what} does not fit into the devices' memory: {remedy}") from error
 
 
 def return_freed() -> None:
-    """Returns freed memory to the system, which startup.py's settings of the allocator do not."""
+    """Returns freed memory to the system, which the allocator of startup.py would keep."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):  # glibc
         libc.malloc_trim(0)
@@ -32,7 +32,7 @@ def return_freed() -> None:
 def freed_returned() -> Iterator[None]:
     """Returns freed memory to the system before and after its `with` block.
 
-    Around a validation, this keeps its memory and a training step's from both being resident.
+    Around a validation, it keeps the memory of validation and training from adding up.
     """
     return_freed()
     try:

@@ -14,7 +14,7 @@ from transformer.errors import UserError
 
 
 def path(name: str) -> Path:
-    """Returns a path on a disk, or one in a bucket, which has the same methods.
+    """Returns a path on a disk or in a bucket; both have the same methods.
 
     UserError for the home of an unknown user, for another scheme (Orbax saves no checkpoints to
     s3://), and for gs:// without the package gcsfs.
@@ -29,7 +29,7 @@ def path(name: str) -> Path:
     import fsspec
     from etils import epath
 
-    # No cached listings: other processes, and Orbax, write into the same folders.
+    # No cached listings, because other processes, and Orbax, write into the same folders.
     for protocol in ("gs", "gcs"):
         fsspec.config.conf.setdefault(protocol, {}).setdefault("use_listings_cache", False)
     try:
@@ -45,7 +45,7 @@ def in_bucket(place: str | Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Creates a folder and its parents, unless they exist; UserError if that fails."""
+    """Creates a folder and its parents if missing; UserError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -53,7 +53,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_file(file: Path, content: bytes) -> None:
-    """Writes a file atomically, durable after a power failure; creates its folder."""
+    """Writes a file atomically and durably; creates its folder."""
     if in_bucket(file):  # writing an object is atomic
         file.write_bytes(content)
         return
@@ -65,7 +65,7 @@ def write_file(file: Path, content: bytes) -> None:
         with naming(file):
             draft.write_bytes(content)
             draft.chmod(0o644)
-            _sync(draft)  # before the rename: else the name could reach the disk before the content
+            _sync(draft)  # before the rename, so that the content reaches the disk before the name
             draft.replace(file)
             _sync(file.parent)
     finally:
@@ -74,7 +74,7 @@ def write_file(file: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def naming(file: Path) -> Iterator[None]:
-    """Names the file in an OSError of its `with` block: on a full disk, the error has no name."""
+    """Names the file in an OSError of its `with` block; on a full disk, the error lacks a name."""
     try:
         yield
     except OSError as error:
@@ -83,7 +83,7 @@ def naming(file: Path) -> Iterator[None]:
 
 
 def sync(folder: Path) -> None:
-    """Waits until a folder and all of its content are on the disk (fsync)."""
+    """Waits until a folder and all its content are on the disk (fsync)."""
     if in_bucket(folder):
         return
     for place in [*folder.rglob("*"), folder, folder.parent]:  # the parent holds the folder's name
@@ -104,10 +104,10 @@ def _sync(path: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder and its content, if there is one.
+    """Removes a folder and its content, if it exists.
 
-    On a disk, errors are ignored: another process may be removing the folder too. In a bucket, they
-    are raised.
+    On a disk, errors are ignored, because another process may be removing the folder, too. In a
+    bucket, they are raised.
     """
     if in_bucket(folder):
         folder.rmtree(missing_ok=True)
@@ -116,7 +116,7 @@ def remove(folder: Path) -> None:
 
 
 def files(folder: Path) -> list[str]:
-    """Returns the sorted paths, relative to a folder, of all files in it and its subfolders."""
+    """Returns the sorted relative paths of all files in a folder and its subfolders."""
     if not in_bucket(folder):
         local = (file for file in folder.rglob("*") if file.is_file())
         return sorted(str(file.relative_to(folder)) for file in local)
@@ -132,15 +132,15 @@ def size(file: Path) -> int:
 
 
 def append_line(file: Path, line: bytes) -> None:
-    """Appends a line durably. OSError, which names the file, if the disk is full.
+    """Appends a line durably. OSError, naming the file, if the disk is full.
 
-    A power failure or a full disk may have cut off the last line: then ends that line first.
+    If a power failure or a full disk has cut off the last line, it ends that line first.
     """
     if in_bucket(file):  # objects cannot be appended to
         content = file.read_bytes() if file.exists() else b""
         file.write_bytes(content + line + b"\n")
         return
-    # Opened for reading, too: the last byte is read, while each write still goes to the end.
+    # Also for reading, to read the last byte; each write still goes to the end.
     with naming(file), open(file, "a+b") as log:
         if log.seek(0, os.SEEK_END):
             log.seek(-1, os.SEEK_END)
@@ -151,16 +151,16 @@ def append_line(file: Path, line: bytes) -> None:
         os.fsync(log.fileno())
 
 
-# JSON files, which may be from somebody else.
+# JSON files, which may be untrusted.
 
 
 def read_json(file: Path) -> Any:
-    """Returns a JSON file's value; UserError, which names it, if it is missing or damaged."""
+    """Returns a JSON file's value; UserError, naming the file, if it is missing or damaged."""
     if not file.is_file():
         raise UserError(f"{file} is missing")
     try:
         value = parse_json(file.read_bytes())
-        json.dumps(value, ensure_ascii=False).encode()  # fails if a text has half a character
+        json.dumps(value, ensure_ascii=False).encode()  # fails for a lone surrogate
     except (ValueError, RecursionError) as error:
         raise UserError(f"damaged: {file} is not JSON: {error}") from error
     return value
@@ -168,19 +168,19 @@ def read_json(file: Path) -> Any:
 
 def parse_json(text: str | bytes) -> Any:
     """Returns the value of a JSON text; an integer that may exceed 64 bits becomes a float."""
-    # 18 characters always fit into 64 bits. Python's integers have no bound, so that a file could
-    # hold one that is slow to compute with.
+    # 18 characters always fit into 64 bits. Python's integers have no bound, so a file could hold
+    # an integer that is slow to compute with.
     integer = lambda digits: int(digits) if len(digits) < 19 else float(digits)
     return json.loads(text, parse_int=integer)
 
 
 def read_json_object(file: Path) -> dict[str, Any]:
-    """Returns a JSON file's object; UserError, which names it, if it holds another value."""
+    """Returns a JSON file's object; UserError, naming the file, if it holds another value."""
     if not isinstance(value := read_json(file), dict):
         raise UserError(f"damaged: {file} is not a JSON object, but {str(value)[:40]!r}")
     return value
 
 
 def write_json(file: Path, value: dict) -> None:
-    """Writes a JSON file that people can read, atomically."""
+    """Writes an indented JSON file atomically."""
     write_file(file, json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n")

@@ -15,7 +15,7 @@ REPORT_SECONDS = 30.0  # between two lines of a log
 def progress(
     iterable: Iterable, what: str, *, total: int | None = None, unit: str = "line"
 ) -> Iterator:
-    """Yields the items of an iterable, and shows how many were taken, as `counter` does."""
+    """Yields the items of an iterable, and shows the progress as `counter` does."""
     with counter(what, total=total, unit=unit) as advance:
         for item in iterable:
             yield item
@@ -28,9 +28,8 @@ def counter(
 ) -> Iterator[Callable[[int], None]]:
     """Yields a function `advance(count)` that shows the progress over lines, or other units.
 
-    If standard error is a terminal, it shows a bar; otherwise it logs a line every REPORT_SECONDS.
-    Both have the number of units done, units a second, and the time left if the total is known. At
-    the end, a summary is logged.
+    A terminal on standard error gets a bar, a log gets a line every REPORT_SECONDS. Both have the
+    units done, units per second and, with a known total, the time left. The end logs a summary.
     """
     start = logged = time.perf_counter()
     done = 0
@@ -53,9 +52,9 @@ def counter(
 
 
 def waiting(what: str) -> contextlib.AbstractContextManager:
-    """Names on a terminal what the `with` block waits for, where nothing can be counted.
+    """Shows `what` on a terminal during its `with` block, for jobs without a count.
 
-    A log shows nothing: the caller logs what it waits for.
+    A log gets nothing; the caller logs the wait.
     """
     return tqdm.tqdm(desc=what, bar_format="{desc} ...", leave=False, disable=None)
 

@@ -1,7 +1,6 @@
 """Settings of the process, made before JAX has its devices: allocator, garbage collection, XLA.
 
-The head imports nothing but the standard library, because launch.py restarts itself before its
-other imports.
+The head imports only the standard library, because launch.py restarts itself before other imports.
 """
 
 import gc
@@ -13,9 +12,9 @@ import sys
 from pathlib import Path
 
 # Settings of glibc's allocator: keep freed memory, in huge pages where available. By default each
-# step would return its large arrays to the kernel, which clears them again: a small step takes 1.35
-# times as long. Two arenas: only the main thread's keeps blocks over 64 MB, but with a single one
-# the threads that compile wait for each other.
+# step returns its large arrays to the kernel, which clears them again, and a small step takes 1.35
+# times as long. Only the main thread's arena keeps blocks over 64 MB, but with a single arena the
+# threads that compile wait for each other.
 ALLOCATOR = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_MMAP_MAX_": "0",
@@ -24,9 +23,8 @@ ALLOCATOR = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
-# How many new objects start a garbage collection; Python 3.11 has 700. JAX keeps what it traces,
-# millions of objects, and each full collection goes through them: 2 of 16.7 s to translate 5,000
-# lines.
+# New objects that trigger a garbage collection; Python 3.11 has 700. JAX keeps millions of traced
+# objects, and each full collection visits them, which took 2 of 16.7 s to translate 5,000 lines.
 NEW_OBJECTS = 20_000
 
 SCHEDULER = "--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
@@ -35,11 +33,11 @@ SCHEDULER = "--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
 def restart_with_allocator() -> None:
     """Restarts this program with ALLOCATOR in its environment, which glibc reads at start only.
 
-    Does nothing if one of the variables is set already, without glibc, or if another program, such
-    as a notebook, has imported this one.
+    Does nothing if one of the variables is set, without glibc, or if another program, such as a
+    notebook, has imported this one.
     """
-    # `python -X dev launch.py A` has orig_argv [python, -X, dev, launch.py, A], of which the last
-    # two are argv. Where they differ, another program, such as a notebook, has imported this one.
+    # `python -X dev launch.py A` has orig_argv [python, -X, dev, launch.py, A], and argv is its
+    # last two. They differ if another program has imported this one.
     alone = sys.executable and sys.orig_argv[-len(sys.argv) :] == sys.argv
     if alone and platform.libc_ver()[0] == "glibc" and not ALLOCATOR.keys() & os.environ.keys():
         os.environ.update(ALLOCATOR)
@@ -47,10 +45,10 @@ def restart_with_allocator() -> None:
 
 
 def freeze_imports() -> None:
-    """Exempts all objects so far from garbage collection, and collects others more rarely.
+    """Exempts all objects so far from garbage collection, and collects later ones more rarely.
 
-    With the collection disabled while importing, as launch.py does, this saves 0.4 of 2.4 s to
-    translate a line. Does nothing where it is enabled.
+    If collection is disabled during imports, as by launch.py, it saves 0.4 of 2.4 s to translate a
+    line. Otherwise it does nothing.
     """
     if not gc.isenabled():
         gc.freeze()
@@ -61,10 +59,10 @@ def freeze_imports() -> None:
 def schedule_for_memory() -> None:
     """Makes XLA order the operations of CPU programs for little memory, as on accelerators.
 
-    By default it orders them so that many can be computed at the same time. On two cores a step of
-    base then has 1.35 instead of 0.86 GB of temporaries, and takes 1.01 times as long. Takes effect
-    only before JAX has its devices. What XLA_FLAGS says of the scheduler stays, because XLA takes
-    the last of several values; so does the name of a file of flags.
+    By default XLA orders them for concurrency. On two cores a step of base then has 1.35 instead of
+    0.86 GB of temporaries, and takes 1.01 times as long. Takes effect only before JAX has its
+    devices. A scheduler in XLA_FLAGS stays, because XLA takes the last of several values; the name
+    of a file of flags stays, too.
     """
     flags = os.environ.get("XLA_FLAGS", "")
     is_file = flags and not flags.startswith("-")
@@ -73,13 +71,13 @@ def schedule_for_memory() -> None:
 
 
 def compute_in_calling_thread() -> None:
-    """Makes a single CPU device compute in the thread that calls it, not in one of XLA's.
+    """Makes a single CPU device compute in the calling thread, not in a thread of XLA.
 
-    Takes effect only before JAX has its devices. The arrays inside a step are one large block of
-    memory, allocated by the thread that computes. The calling thread gets the same block again and
-    again (with the settings of ALLOCATOR). The arena of an XLA thread would return the
-    block to the kernel after each step, which then clears it: on Multi30k 0.67 instead of 0.54 s of
-    CPU time a step. In one arena for all threads, the block would often be at another address.
+    Takes effect only before JAX has its devices. The thread that computes a step allocates its
+    arrays as one large block. With ALLOCATOR, the calling thread gets the same block at each step.
+    The arena of an XLA thread would return the block to the kernel, which clears it. On Multi30k
+    that takes 0.67 instead of 0.54 s of CPU time per step. In one arena for all threads, the block
+    would often be at another address.
     """
     import jax
 
@@ -89,7 +87,7 @@ def compute_in_calling_thread() -> None:
 def set_compilation_cache(folder: str) -> None:
     """Sets JAX's persistent compilation cache to a subfolder of `folder`; "" leaves it off.
 
-    A cache that is set already, as by JAX_COMPILATION_CACHE_DIR, stays.
+    A cache set before, as by JAX_COMPILATION_CACHE_DIR, stays.
     """
     import jax
 
@@ -99,8 +97,8 @@ def set_compilation_cache(folder: str) -> None:
     if paths.in_bucket(folder):
         raise UserError(f"config.compilation_cache must be a local folder, found {folder!r}")
     if folder and not jax.config.jax_compilation_cache_dir:
-        # JAX does not check which CPU a program was compiled for, and machines may share a home. So
-        # each kind of CPU has its own subfolder.
+        # Each kind of CPU has its own subfolder, because machines may share a home, and JAX does
+        # not check which CPU a program was compiled for.
         cpu = Path("/proc/cpuinfo")
         text = cpu.read_text().splitlines() if cpu.exists() else []
         features = next((line for line in text if line.startswith(("flags", "Features"))), "")
@@ -112,5 +110,5 @@ def set_compilation_cache(folder: str) -> None:
             logging.warning("compiled programs are not cached: %s", error)
             return
         jax.config.update("jax_compilation_cache_dir", str(cache))
-        # Also programs that compile in less than a second, which JAX leaves out by default.
+        # JAX's default is 1 second.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
