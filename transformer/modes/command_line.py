@@ -1,7 +1,7 @@
-"""The command line: parses it into mode, workdir and config, and explains each mistake in it.
+"""Parses the command line into mode, workdir and config, and explains mistakes in it.
 
-launch.py has the three flags --config, --workdir and --mode; every key of a config is set by
---config.KEY=VALUE, which ml_collections parses.
+launch.py has three flags, --config, --workdir and --mode. --config.KEY=VALUE sets any config key;
+ml_collections parses the value.
 """
 
 import sys
@@ -19,25 +19,24 @@ from transformer.workdir.key_tables import CHOICES, flatten
 
 
 def modes_help() -> str:
-    """Returns the lines of --help about modes, two for each mode."""
+    """Returns the part of --help about modes, two lines per mode."""
     return "\n".join(
         f"  --mode={name} {mode.arguments}\n      {mode.about}" for name, mode in MODES.items()
     )
 
 
 def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDict]:
-    """Parses the command line into (mode, workdir, config); UserError for a mistake in it.
+    """Parses the command line into (mode, workdir, config); UserError for a mistake.
 
-    For a mode that starts from several workdirs, workdir is the tuple of them, and config is that
-    of the first. For a mode that takes a folder, workdir is (folder, workdir). For a mode that
-    starts from a file of several configs, config has the keys of the mode, and `arguments`, those
-    that set keys of the file's configs.
+    If a mode starts from several workdirs, workdir is their tuple, and config is the first's. If a
+    mode takes a folder, workdir is (folder, workdir). If a mode starts from a file of several
+    configs, config has the mode's own keys, and in `arguments` the settings of the file's configs.
     """
     values = flags.FlagValues()
     for name, default in (("config", ""), ("mode", "train"), ("workdir", "")):
         flags.DEFINE_string(name, default, "", flag_values=values)
     try:
-        # absl parses the three flags and leaves the keys of the config, which `set_keys` parses.
+        # absl parses the three flags, and `set_keys` the remaining keys of the config.
         remaining = values([sys.argv[0], *arguments], known_only=True)[1:]
     except flags.Error as error:
         raise UserError(f"{error} (see --help)") from error
@@ -48,14 +47,14 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         )
     if values["workdir"].present and not workdir:
         raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
-    # Folders are positional; an argument that begins with a dash is a flag, or sets a key.
+    # Folders are positional; flags and keys begin with a dash.
     takes_folders = MODES[mode].folder or MODES[mode].start == "workdirs"
     keys = [x for x in remaining if x.startswith("-") or not takes_folders]
     folders = [paths.path(x) for x in remaining if x not in keys]
     match MODES[mode].start:
         case "config" if file:
             config = config_files.load_config(file)
-            # configs/base.py:flickr trains in runs/base-flickr.
+            # configs/base.py:flickr -> runs/base-flickr
             name = Path(file).name.replace(".py:", ":").removesuffix(".py").replace(":", "-")
             workdir = workdir or f"runs/{name}"
         case "config" if workdir and mode == "train":
@@ -77,7 +76,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
                 f"expected --mode={mode} {MODES[mode].arguments}, found "
                 f"{' '.join(arguments) or 'nothing'} (see --help)"
             )
-    # The workdir is the last of the places: (FOLDER, WORKDIR), or several workdirs.
+    # The last place is the workdir: (FOLDER, WORKDIR), or several workdirs.
     places = (*folders, paths.path(workdir)) if workdir else tuple(folders)
     saved_config.check_workdir(places[-1])
     config = set_keys(config, keys, mode)
@@ -104,8 +103,8 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
 def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a run that is resumed without its --config.
 
-    UserError if there is no checkpoint to resume from: a new run reads keys that are never taken
-    from a workdir.
+    UserError without a checkpoint, because a new run reads keys that are never taken from a
+    workdir.
     """
     from transformer.checkpoints.manager import resumable  # imports JAX
 
@@ -114,28 +113,28 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
         raise UserError(f"{workdir} has no checkpoint to resume from: give --config=FILE")
     schedule, train = config.optimizer.schedule, config.train
     if schedule.get("decay_steps") == train.num_steps:
-        # decay_steps follows num_steps, as in the configs: with more steps the learning rate decays
-        # over all of them, and does not stay at its last value.
+        # decay_steps follows num_steps, as in the configs, so that with more steps the learning
+        # rate decays over all of them.
         schedule.decay_steps = train.get_oneway_ref("num_steps")
     return config
 
 
 def imported_config(folder: Path, arguments: list[str]) -> ConfigDict:
-    """Returns the config of the run that a folder was exported from, else the defaults."""
+    """Returns the config of the run that a folder was exported from, or the defaults."""
     if saved_config.is_exported(folder):
         return trained_config(folder, arguments)
     config = config_files.default_config()
-    # Not WMT's text and languages: `import_model` fills in what the model names.
+    # Without WMT's text and languages; `import_model` fills in the model's languages.
     config.data.update(corpus="parallel_text", source_language="", target_language="")
     return config
 
 
 def set_keys(config: ConfigDict, arguments: list[str], mode: str = "train") -> ConfigDict:
-    """Returns the config with the mode's own keys and those of --config.KEY=VALUE set, and checked.
+    """Returns the config with the mode's own keys and --config.KEY=VALUE set, and checked.
 
-    UserError for a key that there is not, or a wrong value. Any key below optimizer.arguments and
-    optimizer.schedule is accepted: optimizer and schedule check their keys when they are built. A
-    new optimizer or schedule starts without the config's keys of the old one.
+    UserError for an unknown key or a wrong value. Any key below optimizer.arguments and
+    optimizer.schedule is accepted, because optimizer and schedule check their keys when built. A
+    new optimizer or schedule drops the config's keys of the old.
     """
     key_tables.set_mode_keys(config, mode)
     for argument in arguments:
@@ -145,17 +144,17 @@ def set_keys(config: ConfigDict, arguments: list[str], mode: str = "train") -> C
                 "--mode=MODE or --config.KEY=VALUE, each with its '='"
                 f"{hint(key_of(argument), flatten(config))}"
             )
-    by_key = {key_of(argument): argument for argument in arguments}  # of a repeated key, the last
-    # First the names of optimizer and schedule, on which other keys depend.
+    by_key = {key_of(argument): argument for argument in arguments}  # the last one counts
+    # Keys on which other keys depend come first.
     for key in sorted(by_key, key=lambda key: key not in CHOICES):
         set_key(config, key, by_key[key])
     key_tables.check(config, mode)
-    # Locked: from here on a mistyped key raises an error instead of being added.
+    # Locked, so that a mistyped key raises an error instead of being added.
     return config.lock()
 
 
 def set_key(config: ConfigDict, key: str, argument: str) -> None:
-    """Sets a key by an argument of the command line, in the type of its current value."""
+    """Sets a key by a command-line argument, in the type of its current value."""
     values = flatten(config)
     if key.endswith("fingerprint"):
         raise UserError(f"{argument}: config.{key} is a hash of what the run reads: it fills it in")
@@ -166,7 +165,7 @@ def set_key(config: ConfigDict, key: str, argument: str) -> None:
         raise UserError(f"{argument}: there is no key config.{key}{hint(key, values)}")
     name = argument.partition("=")[2]
     if key in ("optimizer.name", "optimizer.schedule.name") and name != values.get(key):
-        # Another optimizer, or schedule, starts without the keys of the old one.
+        # Drop the keys of the old optimizer or schedule.
         config.update_from_flattened_dict({CHOICES[key]: ConfigDict(), key: name})
     parsed = flags.FlagValues()
     try:
@@ -186,6 +185,6 @@ def key_of(argument: str) -> str:
 
 
 def hint(name: str, values: dict[str, object]) -> str:
-    """Returns '; did you mean X?' for a key that there is not, '' if no key is close."""
+    """Returns '; did you mean X?' for an unknown key, '' if no key is close."""
     code = registry.HELP.get("key", "transformer.errors:did_you_mean")
     return registry.load(code)(name, values)

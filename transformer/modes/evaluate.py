@@ -17,8 +17,8 @@ from transformer.workdir.saved_config import versions
 def evaluate(config: ConfigDict, workdir: Path) -> None:
     """Scores `config.evaluate.split` and writes the result to standard output and to the workdir.
 
-    evaluations.jsonl gets one line per result. evaluation/SET.source, SET.hypothesis, SET.reference
-    and SET.json are the inputs, outputs and scores of a test set's newest result.
+    evaluations.jsonl gets a line per result. evaluation/SET.source, SET.hypothesis, SET.reference
+    and SET.json have the inputs, outputs and scores of a test set's newest result.
     """
     prepare.check(config)
     score_split(config, workdir)
@@ -29,15 +29,15 @@ def score_split(
 ) -> dict[str, Any]:
     """Scores `config.evaluate.split` with the saved params; prints, saves and returns the result.
 
-    With `once`, a result that evaluations.jsonl already has is not added again. With `quiet`
-    nothing is printed. Collective.
+    With `once`, evaluations.jsonl does not get a result that it has. `quiet` prints nothing.
+    Collective.
     """
     run = saved_model.load(config, workdir)
     if (split := splits.final_split(config)) != config.evaluate.split:
         logging.info("no test set, the final score is that of validation: see evaluate.split")
     evaluator = load_task(config.task).evaluator(config, workdir, run.model, split)
     scores, outputs = evaluator.score(run.params)
-    # Text for the log, of several lines: not part of a result.
+    # Samples are for the log, and not part of a result.
     samples = scores.pop("samples", "")
     name = results.name_of(evaluator.split, evaluator.files)
     result = {
@@ -62,6 +62,6 @@ def score_split(
         rows = evaluator.rows(scores) | {"weights": f"{config.evaluate.weights}, of step {steps}"}
         try:
             quiet or results.show(result, rows)
-        finally:  # saved also if the reader of standard output is gone
+        finally:  # save even if the reader of standard output is gone
             results.keep(workdir, result, outputs, once=once)
     return result

@@ -1,6 +1,6 @@
-"""Reads and writes lines: plain text, tab-separated columns or JSON objects, always in UTF-8.
+"""Reads and writes lines for modes: plain text, tab-separated columns or JSON, always in UTF-8.
 
-Used by the modes translate, score, align, classify, generate and compare; not a mode itself.
+The modes translate, score, align, classify, generate and compare use it.
 """
 
 import codecs
@@ -15,16 +15,16 @@ from transformer.errors import UserError
 
 
 def read(file: Iterable[bytes]) -> Iterator[str]:
-    """Yields the lines of a file, decoded from UTF-8 whatever the locale is.
+    """Yields the lines of a file, decoded from UTF-8 in any locale.
 
-    A line ends at \\n; a \\r before that is dropped. Invalid bytes become U+FFFD, with a warning.
+    A line ends at \\n; a \\r before it is dropped. Invalid bytes become U+FFFD, with a warning.
     """
     for number, line in enumerate(file, start=1):
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)  # Windows programs write one
+            line = line.removeprefix(codecs.BOM_UTF8)  # from Windows programs
         text = line.decode("utf-8", "replace")
-        # Equal if nothing was replaced, even where the line has a U+FFFD of its own.
+        # Equal if nothing was replaced, even if the line has its own U+FFFD.
         if text.encode() != line:
             logging.warning("line %d: replaced bytes that are not UTF-8", number)
         yield text
@@ -35,8 +35,8 @@ def columns(
 ) -> Iterator[dict]:
     """Yields each line as {name: text}, from tab-separated columns or from a JSON object.
 
-    The first `needed` of `names` are required. `form` is 'text' or 'json'. A JSON object keeps its
-    further keys. With a single name, the column is the whole line, including tabs.
+    The first `needed` names are required. `form` is 'text' or 'json'. A JSON object keeps its other
+    keys. With a single name, the column is the whole line, including tabs.
     """
     expected = "<tab>".join(map(str.upper, names[:needed]))
     if form == "json":
@@ -50,7 +50,7 @@ def columns(
                 values = None
             values = values if isinstance(values, dict) else {}
         else:
-            # At most len(names) columns: further tabs belong to the last one.
+            # At most len(names) columns; further tabs belong to the last column.
             values = dict(zip(names, line.split("\t", len(names) - 1), strict=False))
         texts = {name: values[name] for name in names if name in values}
         are_texts = all(isinstance(text, str) for text in texts.values())
@@ -60,14 +60,14 @@ def columns(
 
 
 def write(file: BinaryIO, text: str, end: str = "\n") -> None:
-    """Writes a line, or with another `end` a part of one, and flushes it."""
-    # Flushed at once: a program behind a pipe may wait for the answer to its line.
+    """Writes a line, or with another `end` part of a line, and flushes it."""
+    # Flush at once, because a program behind a pipe may wait for the answer to its line.
     file.write(f"{encodable(text)}{end}".encode())
     file.flush()
 
 
 def to_json(values: dict) -> str:
-    """Returns a JSON object on one line; non-finite numbers, which JSON lacks, become null."""
+    """Returns a JSON object on one line; non-finite numbers become null."""
     try:
         return json.dumps(values, ensure_ascii=False, allow_nan=False)
     except ValueError:  # read again, NaN and Infinity are None
@@ -76,15 +76,15 @@ def to_json(values: dict) -> str:
 
 
 def count(file: BinaryIO) -> int | None:
-    """Returns the number of lines left in a file, None for a pipe or a terminal."""
+    """Returns the number of lines left in a file, or None for a pipe or a terminal."""
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return None
-    # Counts from where the file stands, then returns there: some lines may have been read already.
+    # Count from the current position, because some lines may have been read, and return there.
     start, lines = file.tell(), sum(1 for _ in file)
     file.seek(start)
     return lines
 
 
 def encodable(text: str) -> str:
-    """Replaces lone surrogates, which JSON escapes can contain and UTF-8 cannot, by '?'."""
+    """Replaces lone surrogates, which JSON can escape but UTF-8 cannot encode, by '?'."""
     return text.encode("utf-8", "replace").decode()

@@ -19,22 +19,22 @@ from transformer.workdir import saved_config
 
 
 def prepare(config: ConfigDict, folder: Path) -> Task:
-    """Checks the config and builds what is missing; returns the `Task`. Collective."""
+    """Checks the config, builds missing data, and returns the `Task`. Collective."""
     store.check_path(folder)
     task_module = check(config)
     with lock.locked(folder):
         config = prepare_workdir(task_module, config, folder)
-    # Outside the lock, which is only for the workdir: `build` writes token ids into data_dir.
+    # Outside the workdir's lock, because `build` writes only token ids into data_dir.
     task = task_module.build(config, folder)
     logging.info("prepared: %s; config and vocabulary are in %s", task.about, folder)
     return task
 
 
 def check(config: ConfigDict) -> ModuleType:
-    """Checks that the values of a config fit each other, and returns the task's module.
+    """Checks that the values of a config fit together, and returns the task's module.
 
-    UserError for values that cannot work, before anything is written or compiled. `key_tables` has
-    checked each value alone, on the command line or in `transformer.train`.
+    UserError for values that cannot work, before the run writes or compiles anything. `key_tables`
+    has checked the single values.
     """
     task_module = load_task(config.task)
     for name in filter(None, config.train.trackers.split(",")):
@@ -47,8 +47,7 @@ def check(config: ConfigDict) -> ModuleType:
     for split in ("validation", "test"):
         if train and config.data.get(split) == train and processes.is_first():
             message = (
-                "config.data.%s=%r is what the model is trained on: its score says nothing of "
-                "other data"
+                "config.data.%s=%r is the training data: its score says nothing about other data"
             )
             logging.warning(message, split, train)
     return task_module
@@ -57,19 +56,19 @@ def check(config: ConfigDict) -> ModuleType:
 def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -> ConfigDict:
     """Prepares a workdir for its run and returns the resolved config.
 
-    If the workdir has a checkpoint, the run is resumed, and a config that differs in more than the
-    free keys is refused. Otherwise a new run begins, and replaces an older config and vocabulary.
+    If the workdir has a checkpoint, the run resumes, and a config that differs in more than the
+    free keys is refused. Otherwise a new run starts, and replaces an older config and vocabulary.
 
-    Collective: process 0 prepares first; the others then read the workdir, and prepare themselves
-    what is not on a shared disk.
+    Collective: process 0 prepares first. Other processes then read the workdir, and without a
+    shared disk prepare their own.
     """
     with processes.first_process_first("prepared"):
-        # decay_steps may be a reference to num_steps: config.json gets the number.
+        # Resolve references, such as decay_steps to num_steps, for config.json.
         config = config.copy_and_resolve_references()
         config.model.update(boxes.written_out(config.model))
         resumed = manager.resumable(folder)
         saved = None
-        # In a new run, the other processes read the config that process 0 has just written.
+        # In a new run, the other processes read the config that process 0 has written.
         if resumed or not processes.is_first():
             saved = _saved(folder, config)
             free = (*saved_config.FREE, *task_module.FREE)
@@ -82,17 +81,17 @@ def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -
                     "workdir of a run that has been validated"
                 )
         config = task_module.prepare(config, folder, saved)
-        if not resumed:  # a resumed run writes it once its checkpoint is restored
+        if not resumed:  # a resumed run writes it after restoring its checkpoint
             saved_config.write_config(config, folder)
         return config
 
 
 def _saved(folder: Path, config: ConfigDict) -> ConfigDict:
-    """Returns the config that a run began with, from its config.json.
+    """Returns the config that a run started with, from its config.json.
 
-    If that file is missing (no shared disk) or damaged, logs a warning and returns `config`: a run
-    can go on without it. The fingerprints in `config` are "", so that any vocabulary and checkpoint
-    in the workdir is taken.
+    If the file is missing (no shared disk) or damaged, logs a warning and returns `config`, because
+    a run can do without the file. Its fingerprints are "", so that the vocabulary and checkpoints
+    of the workdir are accepted.
     """
     try:
         return saved_config.read_config(folder)

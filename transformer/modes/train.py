@@ -23,13 +23,12 @@ from transformer.workdir.log import OnLog
 def train(config: ConfigDict, workdir: Path) -> None:
     """Trains from the workdir's newest checkpoint, or from scratch, then scores the test split.
 
-    If signalled to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C), saves after the step in flight and
-    exits with status 143. Before the first step there is nothing to save, and a signal ends the
-    process as usual. Collective.
+    If signalled to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C), saves after the current step and exits
+    with status 143. Before the first step, a signal ends the process as usual. Collective.
     """
     step, result = run(config, workdir, processes.stop_signals)
     if result is None:
-        # The status of SIGTERM, 128 + 15 = 143, whatever the signal was.
+        # The status of SIGTERM, 128 + 15 = 143, for every signal.
         logging.info("stopped and saved at step %d; the same command resumes there", step)
         sys.exit(128 + signal.SIGTERM)
 
@@ -37,11 +36,11 @@ def train(config: ConfigDict, workdir: Path) -> None:
 def run(
     config: ConfigDict, workdir: Path, stops: loop.StopSignals, on_log: OnLog | None = None
 ) -> tuple[int, dict | None]:
-    """Trains and scores; returns the step reached, and the result, None if training was stopped.
+    """Trains and scores; returns the step reached and the result, None if stopped.
 
-    `on_log` gets each line of metrics.jsonl, and nothing is printed then. Collective.
+    `on_log` gets each line of metrics.jsonl, and replaces the printed result. Collective.
     """
-    # Before the lock: a config that cannot be trained leaves no workdir behind.
+    # Before the lock, so that a config that cannot train leaves no workdir behind.
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     store.check_path(workdir)
     task_module = prepare.check(config)
@@ -53,7 +52,7 @@ def run(
             "rate: consider config.optimizer.schedule.warmup_steps=%d"
         )
         logging.warning(message, num_steps, -(-num_steps // 3))
-    # Locked until the score is logged: a second run here would write the same files.
+    # Locked until the score is logged, because a second run would write the same files.
     with lock.locked(workdir):
         config = prepare.prepare_workdir(task_module, config, workdir)
         task = task_module.build(config, workdir)
@@ -69,7 +68,7 @@ def run(
 
 @contextlib.contextmanager
 def trackers(config: ConfigDict, workdir: Path) -> Iterator[list[OnLog]]:
-    """Opens the run in config.train.trackers, from process 0; yields what gets the log lines."""
+    """Opens the run in config.train.trackers, in process 0; yields listeners to log lines."""
     names = config.train.trackers.split(",") if processes.is_first() else ()
     opens = [registry.load(registry.TRACKERS[name]) for name in filter(None, names)]
     with contextlib.ExitStack() as stack:

@@ -19,13 +19,13 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     """Reads lines (or JSON objects) and writes one translation per line.
 
     With `config.decode.num_hypotheses` above 1, writes a line per hypothesis instead, NUMBER |||
-    TRANSLATION ||| SCORE, where NUMBER is that of the input line, from 0.
+    TRANSLATION ||| SCORE, where NUMBER counts the input lines from 0.
     """
     interactive = sys.stdin.isatty()
     if interactive:
-        config.decode.chunk_lines = 1  # answer each line before the next one is read
+        config.decode.chunk_lines = 1  # answer each line before reading the next
     form, names = config.translate.format, ("source", "prefix")
-    # Without prefixes there is one column, and a tab in a line is part of the source.
+    # Without prefixes, a tab in a line is part of the source.
     if form == "text" and not config.translate.prefix:
         names = names[:1]
     inputs = lines.columns(lines.read(sys.stdin.buffer), names, needed=1, form=form)
@@ -35,14 +35,14 @@ def translate(config: ConfigDict, workdir: Path) -> None:
         with progress.waiting("compile"):  # before the first line is typed
             list(translator.translate(run.params, ["."]))
         logging.info("ready: type a line and press Enter; Ctrl-D ends")
-    # Queue of inputs that the translator has read and not yet answered. Answers come in order.
+    # Queue of inputs that the translator has read but not answered. Answers come in order.
     inputs, unanswered = itertools.tee(inputs)
     requests = (Request(x["source"], x.get("prefix", "")) for x in inputs)
     no_progress = contextlib.nullcontext(lambda count: None)
     total = lines.count(sys.stdin.buffer)
     counter = no_progress if interactive else progress.counter("translate", total=total)
     with counter as advance:
-        # A file is read ahead, a pipe is not: its writer may wait for an answer before it goes on.
+        # Read a file ahead, but not a pipe, because its writer may wait for the answer.
         read_ahead = total is not None
         answers = translator.hypotheses(run.params, requests, advance, read_ahead=read_ahead)
         for number, (hypotheses, values) in enumerate(zip(answers, unanswered, strict=True)):
