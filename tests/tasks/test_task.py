@@ -51,7 +51,9 @@ def test_a_model_that_would_mix_the_texts_of_a_row_gets_no_packed_ones(name, mon
         monkeypatch.setattr(average, "takes_packed_rows", False, raising=False)
         config.model.mixer = "average,attention"
     task = load_task(config.task)
-    with pytest.raises(UserError, match=r"^config\.data\.pack=True: .* takes only one text per row"):
+    with pytest.raises(
+        UserError, match=r"^config\.data\.pack=True: .* takes only one text per row"
+    ):
         task.check(config)
     config.data.pack = False
     task.check(config)
