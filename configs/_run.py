@@ -1,6 +1,6 @@
-"""The keys that every run has, whatever its task; a task's own keys are in configs/TASK.py.
+"""The keys of every run; a task's own keys are in configs/TASK.py.
 
-Values are the paper's where it gives one.
+Values are the paper's if it gives any.
 """
 
 KEYS = {
@@ -12,48 +12,48 @@ KEYS = {
     "optimizer.arguments.b1": [0.9, "at least 0 and below 1"],
     "optimizer.arguments.b2": [0.98, "at least 0 and below 1"],
     "optimizer.arguments.eps": [1e-9, "above 0"],
-    # Parameters that are not trained: comma-separated prefixes of paths, "encoder,embedding".
+    # Parameters to freeze: comma-separated prefixes of paths, "encoder,embedding".
     "optimizer.frozen": "",
     # Clip the gradient's global norm to this; 0: no clipping.
     "optimizer.clip_norm": [0.0, "at least 0"],
     # Paper, equation 3: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
-    # Any schedule of optax.schedules works too: its name here, its arguments as further keys.
+    # Any schedule of optax.schedules works, too: its name here, its arguments as further keys.
     "optimizer.schedule.name": "inverse_square_root",
     "optimizer.schedule.d_model": [512, "at least 1"],
     "optimizer.schedule.warmup_steps": [4000, "at least 1"],
     "optimizer.schedule.factor": [1.0, "above 0"],
     "train.num_steps": [100_000, "at least 1"],  # updates
     "train.accumulate": [1, "at least 1"],  # micro-batches per update: less memory, same gradient
-    # Of init, dropout, vocabulary and the order of the data.
+    # For initial params, dropout, vocabulary and the order of the data.
     "train.seed": [0, "at least 0"],
-    # Start a new run with the best params of this workdir (fresh optimizer); "": with random ones.
+    # Start a new run from this workdir's best params (fresh optimizer); "": random params.
     "train.init_from": "",
-    # What starts anew nevertheless: comma-separated prefixes of paths, such as "head,encoder"; and
-    # "vocabulary" or "labels", where these are not the other run's.
+    # Params to initialise anew: comma-separated prefixes of paths, such as "head,encoder"; also
+    # "vocabulary" or "labels" if they differ from the other run's.
     "train.init_skip": "",
     "train.log_every": [100, "at least 1"],  # steps between two lines of metrics
     # Steps between two checkpoints: the paper's ten minutes.
     "train.save_every": [1500, "at least 1"],
-    "train.trackers": "",  # log to "wandb", "mlflow" or both too (docs/running.md)
+    "train.trackers": "",  # also log to "wandb", "mlflow" or both (docs/running.md)
     # Steps in params/, multiples of save_every and the newest; at least evaluate.average_last.
     "train.keep": [5, "at least 1"],
-    # Data-parallel; 'jit': one program over the mesh.
+    # 'pmap' is data-parallel; 'jit' is one program over the mesh.
     "parallel.strategy": ["pmap", ("pmap", "jit")],
-    # Devices along (data, fsdp, tensor); 0: all remaining ones. fsdp and tensor shard params and
+    # Devices along (data, fsdp, tensor); 0: all remaining devices. fsdp and tensor shard params and
     # optimizer state, and need strategy 'jit' (docs/running.md).
     "parallel.mesh": (0, 1, 1),
-    # Several hosts. Only needed where JAX does not detect the cluster by itself.
+    # For several hosts, if JAX does not detect the cluster.
     "parallel.coordinator": "",  # HOST:PORT of process 0
     "parallel.num_processes": [0, "at least 0"],
     "parallel.process_id": [0, "at least 0"],
     # Steps between two validations; 0: only after the last step.
     "evaluate.every": [5000, "at least 0"],
     "evaluate.split": "test",  # scored after training and by --mode=evaluate
-    # The params to score: of checkpoints, their average; 'best' of all validations; or 'latest'.
+    # The params to score: the 'average' of checkpoints, 'best' of all validations, or 'latest'.
     "evaluate.weights": ["average", ("average", "best", "latest")],
     "evaluate.average_last": [5, "at least 1"],  # checkpoints to average (paper, section 6.1)
-    # Comma-separated workdirs to ensemble with: probabilities are averaged.
+    # Comma-separated workdirs to ensemble with, by averaging probabilities.
     "evaluate.ensemble": "",
-    # Early stopping: validations without a better score; 0: off.
+    # Early stopping after so many validations without a better score; 0: off.
     "evaluate.patience": [0, "at least 0"],
 }

@@ -3,9 +3,9 @@
 KEYS = {
     "decode.num_samples": [32, "at least 1"],  # samples that 'mbr' draws per line
     "decode.temperature": [1.0, "above 0 and at most 1000"],  # of 'sample' and 'mbr'
-    # Sample from the k most likely pieces; 0: from all.
+    # Sample from the k likeliest pieces; 0: all.
     "decode.top_k": [0, "at least 0"],
-    # Nucleus: sample from the likeliest pieces of this total probability.
+    # Nucleus sampling: from the likeliest pieces with this total probability.
     "decode.top_p": [1.0, "above 0 and at most 1"],
     "decode.utility": ["chrf", ("chrf", "bleu")],  # of 'mbr'
 }

@@ -2,8 +2,8 @@
 
     python launch.py --config=configs/cifar10.py
 
-TFDS downloads the archive (170 MB). For one GPU, or days of two CPU cores. We have not run it to
-the end; github.com/kuangliu/transformer reports 91.9 % for a Vision Transformer behind a larger
+TFDS downloads the archive (170 MB). Hardware: one GPU, or two CPU cores for days. We have not run
+it to the end; github.com/kuangliu/transformer reports 91.9 % for a Vision Transformer with a larger
 convolutional stem.
 """
 
@@ -23,7 +23,7 @@ def get_config() -> ConfigDict:
     config.data.padding = 4
     config.data.min_area = 0.0
     config.data.batch_images = 256
-    config.data.num_threads = 1  # tiny images are decoded faster without
+    config.data.num_threads = 1  # tiny images are decoded faster in one thread
     config.data.num_classes = 10
     config.model.patch_size = 4
     config.model.stem = "convolutions"

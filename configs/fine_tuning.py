@@ -1,15 +1,15 @@
-"""Goes on training a model, of a run or imported, on other text: fine-tuning, domain adaptation.
+"""Fine-tunes a trained or imported model on other text, as for domain adaptation.
 
     python launch.py --config=configs/fine_tuning.py:RUN --workdir=runs/tuned \
         --config.data.directory=FOLDER
 
-RUN is the workdir of the model. Its architecture, vocabulary, loss and decoding are taken over, and
-it goes on from its best params, with a fresh optimizer and a small, constant learning rate.
-Translation reads parallel text: FOLDER holds train.SOURCE, train.TARGET, validation.SOURCE, ...
-(configs/parallel_text.py has other names). The other tasks read files of RUN's names.
+RUN is the workdir of the model. The new run has its architecture, vocabulary, loss and decoding. It
+starts from its best params, with a fresh optimizer and a small, constant learning rate. Translation
+reads parallel text: FOLDER holds train.SOURCE, train.TARGET, validation.SOURCE, ...
+(configs/parallel_text.py has other names). Other tasks read files with RUN's names.
 
-Some parameters can be frozen, as in --config.optimizer.frozen=encoder,
-target_embedding: all that is below these prefixes of the parameters' paths.
+--config.optimizer.frozen=encoder,target_embedding freezes the parameters below these prefixes of
+paths.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 HERE = Path(__file__).parent
-# Keys that say which text RUN was trained on.
+# Keys of the text that RUN was trained on.
 TEXT = {"directory", "data_dir", "corpus", "model", "fingerprint", "labels_fingerprint"}
 
 

@@ -2,16 +2,15 @@
 
     python launch.py --config=configs/imagenet2012.py
 
-ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar have to be in ~/tensorflow_datasets/downloads/
-manual: image-net.org gives them to those who register. The final score is that of the 50,000
-validation images, on which nothing else is done; the last hundredth of the training images is for
-validation.
+Register at image-net.org, and put ILSVRC2012_img_train.tar and ILSVRC2012_img_val.tar into
+~/tensorflow_datasets/downloads/manual. The final score is that of the 50,000 validation images. The
+last hundredth of the training images is for validation.
 
 The recipe is that of Beyer et al. 2022, "Better plain ViT baselines for ImageNet-1k"
 (arXiv:2205.01580), which reaches 76.7 % with a linear head like this one's, in a working day on 8
-TPU v3 cores. It also has RandAugment and mixup, and fixed sinusoidal positions; these are not here:
-expect less (we have not run it to the end). Its weight decay of 1e-4 is not multiplied by the
-learning rate, as optax's is: that makes 0.1 here.
+TPU v3 cores. This config lacks its RandAugment, mixup and fixed sinusoidal positions, so expect
+less (we have not run it to the end). The paper's weight decay of 1e-4 is not multiplied by the
+learning rate; optax multiplies, so it is 0.1 here.
 """
 
 from ml_collections import ConfigDict

@@ -5,7 +5,7 @@
 FOLDER holds train.de and train.en, valid.de and valid.en, test.de and test.en: detokenised, cased
 text, as sacreBLEU expects it. The model is fairseq's transformer_iwslt_de_en. Hardware: one GPU for
 about an hour. Expected: 33.7 BLEU (lower-cased, sacreBLEU, Joey NMT) to 35 BLEU (lower-cased,
-tokenised). We have not run it: the data may not be redistributed.
+tokenised). We have not run it, because the data may not be redistributed.
 """
 
 from ml_collections import ConfigDict

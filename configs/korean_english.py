@@ -1,12 +1,12 @@
-"""Korean to English, for real: 33,672 pairs of everyday sentences, captions and documentation.
+"""Korean to English: 33,672 pairs of everyday sentences, captions and documentation.
 
     python launch.py --config=configs/korean_english.py --config.data.directory=FOLDER
 
-and korean_english.py:en_ko for English to Korean. FOLDER holds train.{ko,en} and dev.{ko,en} (or
-.xz), a sentence a line: here, one after the other, 5,137 pairs of Tatoeba (from
-manythings.org/anki), 1,596 captions of images in KorSTS, translated by machine, with their English
-originals in STS-B, and 26,939 passages of the Korean translation of Python's documentation
-(github.com/python/python-docs-ko). Any test set is scored by
+The variant korean_english.py:en_ko is for English to Korean. FOLDER holds train.{ko,en} and
+dev.{ko,en} (or .xz), one sentence per line. Ours concatenate 5,137 pairs of Tatoeba (from
+manythings.org/anki), 1,596 machine-translated image captions of KorSTS with their originals in
+STS-B, and 26,939 passages of the Korean translation of Python's documentation
+(github.com/python/python-docs-ko). Score a test set by
 
     python launch.py --mode=evaluate --workdir=runs/korean_english --config.evaluate.split=test \
         --config.data.test=TEST.ko,TEST.en
@@ -46,5 +46,5 @@ def get_config(variant: str = "ko_en") -> ConfigDict:
     config.train.save_every = 250
     config.decode.max_length = 128
     if variant == "en_ko":
-        config.evaluate.tokenize = "char"  # a word is a stem and endings: nearly all would be wrong
+        config.evaluate.tokenize = "char"  # as Korean words have many endings, few would match
     return config

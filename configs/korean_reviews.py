@@ -1,12 +1,11 @@
-"""Korean film reviews, good or bad: a Transformer of 1.2M parameters, and what came before it.
+"""Korean film reviews, good or bad, by a Transformer of 1.2M parameters and by earlier models.
 
     python launch.py --config=configs/korean_reviews.py --config.data.directory=FOLDER
 
-and the same with the variants korean_reviews.py:pretrained, :self_attentive (Lin et al. 2017) and
-:intra_attention (Cheng et al. 2016). FOLDER holds train.tsv.xz, dev.tsv.xz and test.tsv.xz: 60,000,
-4,000 and 5,000 reviews, a line LABEL<tab>TEXT each. `pretrained` starts from
-runs/korean_reviews_pretraining, which configs/korean_reviews_pretraining.py trains first. Hardware:
-two CPU cores for five to ten minutes.
+Variants: korean_reviews.py:pretrained, :self_attentive (Lin et al. 2017) and :intra_attention
+(Cheng et al. 2016). FOLDER holds train.tsv.xz, dev.tsv.xz and test.tsv.xz: 60,000, 4,000 and 5,000
+reviews in lines LABEL<tab>TEXT. `pretrained` starts from runs/korean_reviews_pretraining; train it
+first by configs/korean_reviews_pretraining.py. Hardware: two CPU cores for five to ten minutes.
 """
 
 from ml_collections import ConfigDict
@@ -42,7 +41,7 @@ def get_config(variant: str = "scratch") -> ConfigDict:
         config.model = {
             "d_model": 128,
             "state_size": 128,
-            "forget_bias": 1.0,  # added in the LSTM's forget gate, which it opens
+            "forget_bias": 1.0,  # opens the LSTM's forget gate
             "attention_size": 64,
             "d_ff": 128,
             "dropout_rate": 0.3,

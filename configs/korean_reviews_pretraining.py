@@ -1,8 +1,8 @@
-"""Masked pre-training on the text of the Korean film reviews, without their labels.
+"""Masked pre-training on the Korean film reviews, without their labels.
 
     python launch.py --config=configs/korean_reviews_pretraining.py --config.data.directory=FOLDER
 
-FOLDER is that of configs/korean_reviews.py, whose variant `pretrained` starts from the result.
+FOLDER is that of configs/korean_reviews.py. Its variant `pretrained` starts from the result.
 Hardware: two CPU cores for ten minutes.
 """
 

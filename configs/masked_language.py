@@ -3,8 +3,8 @@
     python launch.py --config=configs/masked_language.py --workdir=runs/pretrained \
         --config.data.directory=FOLDER
 
-FOLDER holds train.txt and validation.txt (or .txt.gz, .txt.xz), a text a line. A classifier of the
-same config.model, but for `pooling`, starts from it by
+FOLDER holds train.txt and validation.txt (or .txt.gz, .txt.xz), one text per line. A classifier
+with the same config.model, but for `pooling`, starts from it by
 
     python launch.py --config=configs/classification.py --config.data.directory=LABELLED \
         --config.train.init_from=runs/pretrained --config.train.init_skip=head \
@@ -22,21 +22,21 @@ KEYS = {
     **{key: x for key, x in classification.KEYS.items() if not key.startswith(LABELS)},
     "task": "masked_language",
     "architecture": "masked_language_model",
-    # Files of a text a line, or parts of them: 'all.txt[:90%]', 'a.txt,b.txt'.
+    # Files with one text per line, or parts of them: 'all.txt[:90%]', 'a.txt,b.txt'.
     "data.train": "train.txt",
     "data.validation": "validation.txt",
-    "data.test": "",  # "": none, the final score is of validation
-    # True: lines have a label, which is not read, and `num_texts` texts, each of which is one here.
+    "data.test": "",  # "": none, the final score is validation's
+    # True: lines have an unused label and `num_texts` separate texts.
     "data.labelled": False,
     "data.pack": True,  # several texts share a row; False: one text per row, by length
-    "data.mask_share": [0.15, "above 0 and below 1"],  # of the tokens are to be predicted
+    "data.mask_share": [0.15, "above 0 and below 1"],  # share of tokens to predict
     "vocabulary.kind": [
         "bpe",
         ("bpe", "unigram"),
-    ],  # not 'characters': its unknown piece is the mask
+    ],  # not 'characters', whose unknown piece is the mask
     # 'wrong_classes': as tensor2tensor does.
     "loss.smoothed_over": ["all_classes", ("all_classes", "wrong_classes")],
-    # Blocks of masked tokens whose logits are computed one after the other.
+    # Blocks of masked tokens, to compute logits block by block.
     "loss.blocks": [1, "at least 1"],
 }
 

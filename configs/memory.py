@@ -4,9 +4,9 @@
     python launch.py --config=configs/memory.py:recall --workdir=runs/recall \
         --config.model.positions=rotary
 
-Hardware: one CPU core for two and a half minutes. Measured by the sweeps copy.toml and recall.toml,
-whose table is in docs/results.md, the accuracy by length, of which training has those up to
-32; evaluations.jsonl of each run has its own as accuracy_32, ...
+Hardware: one CPU core for two and a half minutes. The accuracy by length, as measured by the sweeps
+copy.toml and recall.toml (docs/results.md); training has lengths up to 32. A run's
+evaluations.jsonl has it as accuracy_32, ...
 
                                32      64     128     256     512
     copy    interleaved     0.993   0.113   0.059   0.042   0.036
@@ -16,7 +16,7 @@ whose table is in docs/results.md, the accuracy by length, of which training has
             rotary          1.000   0.932   0.489   0.100   0.031
             alibi           0.972   0.854   0.518   0.201   0.060
 
-By chance the accuracy is 0.031 in copying, and 0.004 in recall.
+Chance is 0.031 in copying, and 0.004 in recall.
 """
 
 from ml_collections import ConfigDict
@@ -33,15 +33,15 @@ KEYS = {
     **_layers.KEYS,
     "task": "memory",
     "architecture": "language_model",  # a decoder-only model of transformer/registry.py
-    "data.problem": ["copy", ("copy", "recall")],  # 'recall': of the values of keys
-    "data.symbols": [32, "at least 2"],  # to be copied; in recall, as many keys, and as many values
-    # An item's length is what it has to remember: symbols, or keys and values. In training it is
-    # drawn between these two.
+    "data.problem": ["copy", ("copy", "recall")],  # 'recall': find the value of a key
+    "data.symbols": [32, "at least 2"],  # to copy; in recall, as many keys, and as many values
+    # The symbols, or keys and values, that an item must remember. Training draws a length between
+    # min_length and max_length.
     "data.min_length": [2, "at least 2"],
     "data.max_length": 32,
     "data.batch_tokens": 2048,  # tokens of a batch, padding included
-    "data.test_lengths": (32, 64, 128, 256, 512),  # validation has those up to max_length
-    "data.test_items": [64, "at least 1"],  # of each length
+    "data.test_lengths": (32, 64, 128, 256, 512),  # in validation, only up to max_length
+    "data.test_items": [64, "at least 1"],  # per length
     "model.max_positions": [1024, "at least 0"],  # of learned positions; the longest copy has 1,024
     "model.tied_embeddings": True,  # embedding and output are one matrix
     "evaluate.split": ["test", ("validation", "test")],
@@ -59,7 +59,7 @@ def get_config(variant: str = "copy") -> ConfigDict:
     config.model.num_layers = 2
     config.model.residual = "pre"
     config.model.final_norm = True
-    config.model.dropout_rate = 0.0  # an item does not come twice: nothing can be memorised
+    config.model.dropout_rate = 0.0  # no item comes twice, so none can be memorised
 
     config.optimizer.name = "adamw"
     config.optimizer.arguments = {"b1": 0.9, "b2": 0.98, "eps": 1e-9, "weight_decay": 0.0}

@@ -4,9 +4,9 @@ r"""Multi30k, task 1, in 1,000 steps: what each box of figure 1 is worth.
     python launch.py --config=configs/multi30k_boxes.py --config.data.directory=FOLDER \
         --config.model.positions=rotary
 
-The first command trains a row for each part, and makes one table: docs/boxes.md has it. FOLDER is
-that of multi30k.py. The model is the same; the steps are shorter, and so are the rows of a batch.
-Hardware: one CPU core for about five minutes a row.
+The first command trains a row for each part, and makes the table of docs/boxes.md. FOLDER and model
+are those of multi30k.py, with fewer steps and shorter rows. Hardware: one CPU core for about five
+minutes per row.
 """
 
 from ml_collections import ConfigDict
@@ -16,7 +16,7 @@ from configs import multi30k
 
 def get_config() -> ConfigDict:
     config = multi30k.get_config()
-    # Shorter rows: 'additive' makes an array of the size of a head for each pair of positions.
+    # Short rows, because 'additive' makes an array of a head's size for each pair of positions.
     config.data.max_length = config.data.row_length = 64
     config.data.batch_tokens = 2048
     config.optimizer.schedule.warmup_steps = 400

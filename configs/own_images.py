@@ -1,15 +1,15 @@
-"""Your own images: a folder for each class, with PNG or JPEG files in it.
+"""Your own images: one folder of PNG or JPEG files per class.
 
     python launch.py --config=configs/own_images.py --config.data.directory=FOLDER
 
-FOLDER/train/CLASS/ holds the images of each class, of any size. A tenth of them is for validation,
-whose score is the final one; with --config.data.test=test that of FOLDER/test/CLASS/ is. Then
+FOLDER/train/CLASS/ holds the images of each class, of any size. A tenth of them is for validation
+and the final score. With --config.data.test=test, FOLDER/test/CLASS/ has the final score. Then
 
     ls *.jpg | python launch.py --mode=classify --workdir=runs/own_images
 
-says which class each image is of, and how probable. The model is small: a few thousand images take
-an hour of two CPU cores. Images are seen as 64 x 64 pixels; set data.size to 128 and
-model.position_grid to 16 where the classes differ in details.
+writes each image's class and its probability. Hardware: two CPU cores for an hour, for a few
+thousand images. Images are scaled to 64 x 64 pixels; set data.size to 128 and model.position_grid
+to 16 if the classes differ in details.
 """
 
 from ml_collections import ConfigDict

@@ -3,10 +3,10 @@
     python launch.py --config=configs/own_text.py --config.data.directory=FOLDER
     echo "Once upon" | python launch.py --mode=generate --workdir=runs/own_text
 
-FOLDER holds all.txt, of which the first 90 % of the lines are trained on, and the last 10 %
-validated on. For other files give names (--config.data.train=a.txt,b.txt.gz
---config.data.validation=c.txt). A line is a paragraph; the score is the perplexity per piece, per
-word and the bits per character, of which only the last two may be compared between vocabularies.
+FOLDER holds all.txt. Its first 90 % of lines are for training, the last 10 % for validation. For
+other files give names (--config.data.train=a.txt,b.txt.gz --config.data.validation=c.txt). A line
+is a paragraph. The scores are the perplexity per piece and per word, and the bits per character.
+Between vocabularies, compare only the last two.
 
 The model is for about a megabyte of text, on two CPU cores.
 """

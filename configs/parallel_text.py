@@ -3,10 +3,10 @@
     python launch.py --config=configs/parallel_text.py --workdir=runs/mine \
         --config.data.directory=FOLDER --config.data.target_language=en
 
-FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. Where it
-has more than two languages, give config.data.source_language, too. For other file names give STEM
-(--config.data.test=newstest2014), or SOURCE_FILE,TARGET_FILE where the stems differ. Without a test
-set (--config.data.test="") the final score is of validation.
+FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. If it has
+more than two languages, give config.data.source_language, too. For other file names give STEM
+(--config.data.test=newstest2014), or SOURCE_FILE,TARGET_FILE if the stems differ. Without a test
+set (--config.data.test="") the final score is validation's.
 
 The model is a third of the paper's base, for about 100,000 to a million pairs. Hardware: one GPU
 for about an hour.
@@ -20,7 +20,7 @@ from configs import translation
 def get_config() -> ConfigDict:
     config = translation.get_config()
     config.data.corpus = "parallel_text"
-    # The ends of the files' names; one of the two may be "", the folder's other language.
+    # The suffixes of the files; one of the two may be "", for the folder's other language.
     config.data.source_language = ""
     config.data.target_language = ""
     config.data.directory = "data"

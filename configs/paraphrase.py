@@ -3,11 +3,11 @@
     python -m benchmarks.paraphrases TATOEBA FOLDER
     python launch.py --config=configs/paraphrase.py --config.data.directory=FOLDER
 
-and the same with the variants paraphrase.py:intra_attention (its section 3.4) and :transformer, an
-encoder of as many parameters. FOLDER holds train.tsv, dev.tsv and test.tsv, a line
-LABEL<tab>A<tab>B a pair; the first command makes those of docs/results.md of Tatoeba's
-train.{de,en}.xz. Hardware: two CPU cores for a few minutes. Measured on the pairs of
-docs/results.md: 75.2 % of the test pairs, 76.2 % and 67.7 %.
+Variants: paraphrase.py:intra_attention (its section 3.4) and :transformer, an encoder with as many
+parameters. FOLDER holds train.tsv, dev.tsv and test.tsv with lines LABEL<tab>A<tab>B. The first
+command makes the pairs of docs/results.md from Tatoeba's train.{de,en}.xz. Hardware: two CPU cores
+for a few minutes. Measured on these pairs: 75.2 % of the test pairs, and 76.2 % and 67.7 % for the
+variants.
 """
 
 from ml_collections import ConfigDict

@@ -1,4 +1,4 @@
-"""Korean to English from the built-in corpus: data to test score in minutes on a laptop's CPU.
+"""Korean to English on the built-in corpus: from data to test score in minutes on a laptop's CPU.
 
     python launch.py --config=configs/quickstart.py
     echo 나는 사과를 좋아해 | python launch.py --mode=translate --workdir=runs/quickstart

@@ -1,16 +1,16 @@
-"""Tiny Shakespeare, characters: nanoGPT's setting for a CPU, or what fifteen minutes can give.
+"""Tiny Shakespeare, characters: nanoGPT's setting for a CPU, and the best model in 15 minutes.
 
     python launch.py --config=configs/shakespeare.py --config.data.directory=FOLDER
     python launch.py --config=configs/shakespeare.py:fifteen_minutes --config.data.directory=FOLDER
     echo "ROMEO:" | python launch.py --mode=generate --workdir=runs/shakespeare
 
-FOLDER holds input.txt, or input.txt.xz (github.com/karpathy/char-rnn, data/tinyshakespeare), of
-which the first 90 % of the characters are trained on, and the last 10 % validated on. Hardware: two
-CPU cores for five minutes, or fifteen; with ':gpu', nanoGPT's setting for a GPU, one GPU. On two
-cores XLA_FLAGS=--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED before the command
-takes a seventh off each step (docs/performance.md). Measured on CPU cores, in nats a character of
-the validation text: 1.829 and, with ':fifteen_minutes', 1.476; nanoGPT's are 1.88, and with ':gpu'
-1.4697, where we have not run to the end.
+FOLDER holds input.txt, or input.txt.xz (github.com/karpathy/char-rnn, data/tinyshakespeare). Its
+first 90 % of characters are for training, the last 10 % for validation. Hardware: two CPU cores for
+five minutes, or fifteen; with ':gpu', nanoGPT's setting for a GPU, one GPU. On two cores
+XLA_FLAGS=--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED before the command takes
+a seventh off each step (docs/performance.md). Measured on CPU cores, in nats per character of the
+validation text: 1.829 and, with ':fifteen_minutes', 1.476. nanoGPT has 1.88, and with ':gpu'
+1.4697; we have not run ':gpu' to the end.
 """
 
 from ml_collections import ConfigDict
@@ -56,7 +56,7 @@ def get_config(variant: str = "cpu") -> ConfigDict:
     config.data.train = "input.txt[:90% of characters]"
     config.data.validation = "input.txt[90%: of characters]"
     config.vocabulary.kind = "characters"
-    config.vocabulary.size = 68  # 64 characters and 4 special ids, of which one is the line break
+    config.vocabulary.size = 68  # 64 characters and 4 special ids, including the line break
     config.generate.temperature = 0.8  # as in nanoGPT
     config.update_from_flattened_dict(VARIANTS[variant])
     return config

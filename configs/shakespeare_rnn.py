@@ -1,10 +1,10 @@
-"""Tiny Shakespeare, characters, by an LSTM that attends to its own past, and by an LSTM.
+"""Tiny Shakespeare, characters, by an LSTM with and without attention to its own past.
 
     python launch.py --config=configs/shakespeare_rnn.py --config.data.directory=FOLDER
     echo "ROMEO:" | python launch.py --mode=generate --workdir=runs/shakespeare_rnn
 
-and the same with the variant shakespeare_rnn.py:lstm; the default is :lstmn (Cheng, Dong and Lapata
-2016, section 3.1). Both are one layer, and have as many parameters within 1 %. FOLDER is that of
+The default variant is :lstmn (Cheng, Dong and Lapata 2016, section 3.1), the other is
+shakespeare_rnn.py:lstm. Both have one layer, and as many parameters within 1 %. FOLDER is that of
 shakespeare.py. Hardware: a CPU core for one and two minutes.
 """
 
@@ -25,7 +25,7 @@ def get_config(variant: str = "lstmn") -> ConfigDict:
     config.architecture = "lstm_language_model"
     config.model = {
         "d_model": 128,  # of the embeddings
-        "forget_bias": 1.0,  # added in the LSTM's forget gate, which it opens
+        "forget_bias": 1.0,  # opens the LSTM's forget gate
         "dropout_rate": 0.0,  # of embeddings and states
         **VARIANTS[variant],
     }

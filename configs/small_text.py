@@ -1,11 +1,12 @@
-"""A few thousand sentence pairs of your own, in minutes on a laptop's CPU: to try, or to fork.
+"""A few thousand sentence pairs of your own, in minutes on a laptop's CPU.
 
     python launch.py --config=configs/small_text.py --workdir=runs/small \
         --config.data.directory=FOLDER --config.data.target_language=en
 
-FOLDER holds the files of parallel_text.py, whose model is for a hundred times as much. Measured on
-2 CPU cores: 2 to 4 minutes for 6,000 pairs of Tatoeba's German and English, which teach little: a
-test BLEU of 3. A shorter text may need a smaller --config.vocabulary.size, which the error names.
+FOLDER holds the files of parallel_text.py, whose model is for a hundred times as many pairs.
+Measured on 2 CPU cores: 2 to 4 minutes for 6,000 pairs of Tatoeba's German and English, which teach
+little, with a test BLEU of 3. A shorter text may need a smaller --config.vocabulary.size; the error
+message names the limit.
 """
 
 from ml_collections import ConfigDict

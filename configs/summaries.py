@@ -1,13 +1,13 @@
-"""Passages shortened by a recurrent model: attention in the decoder (Paulus et al. 2017).
+"""Summaries of passages by a recurrent model with attention in the decoder (Paulus et al. 2017).
 
     python -m benchmarks.summaries make TREES FOLDER
     python launch.py --config=configs/summaries.py --config.data.directory=FOLDER
     python -m benchmarks.summaries score FOLDER runs/summaries
 
-and the same with the variants summaries.py:decoder, whose decoder looks at its own earlier states,
-and :both, which also looks less at what it has seen; the default, :encoder, has neither. All have
-as many parameters within 1 %. The first command makes the pairs of docs/results.md of a treebank;
-ROUGE, in the third and by --config.evaluate.scores=rouge, needs pip install rouge-score. Hardware:
+In the variant summaries.py:decoder the decoder attends to its own earlier states; :both also gives
+less weight to positions seen before. The default, :encoder, has neither. All have as many
+parameters within 1 %. The first command makes the pairs of docs/results.md from a treebank. ROUGE,
+in the third command and by --config.evaluate.scores=rouge, needs pip install rouge-score. Hardware:
 a CPU core for five to eleven minutes.
 """
 
@@ -39,5 +39,5 @@ def get_config(variant: str = "encoder") -> ConfigDict:
     config.train.num_steps = 1000
     config.train.save_every = config.evaluate.every = 250
     config.decode.max_length = 256
-    config.decode.extra_length = 1  # a summary is not longer than its text
+    config.decode.extra_length = 1  # because a summary is not longer than its text
     return config

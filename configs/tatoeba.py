@@ -2,7 +2,7 @@
 
     python launch.py --config=configs/tatoeba.py --config.data.directory=FOLDER
 
-FOLDER holds train.de and train.en, dev.de and dev.en, test.de and test.en (plain, .gz or .xz): your
+FOLDER holds train.de and train.en, dev.de and dev.en, test.de and test.en (plain, .gz or .xz), your
 split of the sentence pairs of tatoeba.org. Scores depend on the split, because the corpus has many
 near-duplicates.
 """

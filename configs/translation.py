@@ -2,8 +2,8 @@
 
     python launch.py --config=configs/translation.py
 
-Other configs import this one and set the keys in which they differ. configs/wmt_base.py is this
-config plus the presets of tensor2tensor (the authors' code).
+Other configs import this one and set the keys in which they differ. configs/wmt_base.py adds the
+presets of tensor2tensor (the authors' code).
 """
 
 from ml_collections import ConfigDict
@@ -20,11 +20,11 @@ KEYS = {
     "data.source_language": "en",
     "data.target_language": "de",
     "data.directory": "",  # folder of parallel_text's files
-    "data.data_dir": "~/tensorflow_datasets",  # WMT, and token ids
+    "data.data_dir": "~/tensorflow_datasets",  # for WMT and token ids
     # Split names of the corpus; with parallel_text STEM of STEM.de and STEM.en, or FILE,FILE.
     "data.train": "train",
     "data.validation": "validation",  # newstest2013
-    "data.test": "test",  # newstest2014; "": none, the final score is of validation
+    "data.test": "test",  # newstest2014; "": none, the final score is validation's
     # Longest side of a training pair, in pieces with the end symbol; longer pairs are dropped.
     "data.max_length": [128, "at least 1"],
     "data.row_length": 128,  # positions of a row, per side
@@ -32,65 +32,65 @@ KEYS = {
     "data.pack": True,  # several pairs share a row; False: one pair per row, by length
     "data.fingerprint": "",  # hash of the training pairs; filled in by the run
     "vocabulary.shared": True,  # one vocabulary for both languages; False: one each
-    # Of SentencePiece; 'table': an imported one.
+    # Of SentencePiece, or 'table' for an imported vocabulary.
     "vocabulary.kind": ["bpe", ("bpe", "unigram", "table")],
-    "model.num_decoder_layers": [0, "at least 0"],  # 0: as many as the encoder's
-    "model.decoder_mixer": "",  # '': the encoder's, model.mixer
+    "model.num_decoder_layers": [0, "at least 0"],  # 0: as many as the encoder
+    "model.decoder_mixer": "",  # "": the encoder's, model.mixer
     "model.max_positions": [0, "at least 0"],  # rows of the table of learned positions
-    # Which embeddings are one matrix: 'all' (source, target, output), 'target' (target, output),
+    # Embeddings that share a matrix: 'all' (source, target, output), 'target' (target, output),
     # or 'none'.
     "model.tied_embeddings": ["all", ("all", "target", "none")],
-    "model.output_bias": False,  # a bias of each piece's logit, as Marian has
+    "model.output_bias": False,  # a bias of each piece's logit, as in Marian
     "loss.label_smoothing": [0.1, "at least 0 and below 1"],
     # 'wrong_classes': as tensor2tensor does.
     "loss.smoothed_over": ["all_classes", ("all_classes", "wrong_classes")],
-    # Blocks of positions whose logits are computed one after the other, to save memory; with 'jit'
-    # on several devices each block costs an all-reduce. Fewer if they do not divide row_length
-    # (their gcd). 1: all logits at once.
+    # Blocks of positions, to compute logits block by block and save memory. With 'jit' on several
+    # devices each block costs an all-reduce. The number used is its gcd with row_length. 1: all
+    # logits at once.
     "loss.blocks": [4, "at least 1"],
-    # sacreBLEU's tokeniser; 'zh' for Chinese, 'ja-mecab' for Japanese, 'ko-mecab' for Korean
-    # targets; 'char': characters.
+    # sacreBLEU's tokeniser; for the target languages Chinese 'zh', Japanese 'ja-mecab', Korean
+    # 'ko-mecab'; 'char' for characters.
     "evaluate.tokenize": "13a",
-    # Further scores: 'rouge', of summaries, or 'rouge_characters', of Korean ones (pip install
+    # Further scores: 'rouge' for summaries, 'rouge_characters' for Korean summaries (pip install
     # rouge-score). "": none.
     "evaluate.scores": "",
     "evaluate.samples": [3, "at least 0"],  # translations to log after each validation
-    # Or 'sample'; or 'mbr', minimum Bayes risk over samples.
+    # Or 'sample', or 'mbr' for minimum Bayes risk over samples.
     "decode.method": ["beam", "a name in registry.METHODS"],
     "decode.beam_width": [4, "at least 1"],
     # 'gnmt': ((5 + length) / 6)^alpha, the paper's; 'power': length^alpha; or 'none'.
     "decode.length_penalty": ["gnmt", ("gnmt", "power", "none")],
     "decode.length_alpha": [0.6, "at least 0"],
-    # The search ends when beam_width hypotheses are finished and no live beam is ahead of the best;
-    # or 'full': when so many are finished, as in fairseq and CTranslate2; or 'ahead': as soon as
-    # no live beam is ahead, which takes fewer steps.
+    # 'best': the search ends when beam_width hypotheses are finished and no live beam is ahead of
+    # the best. 'full': when beam_width are finished, as in fairseq and CTranslate2. 'ahead': as
+    # soon as no live beam is ahead, which takes fewer steps.
     "decode.stopping": ["best", ("best", "full", "ahead")],
     "decode.num_hypotheses": [1, "at least 1"],  # translations to output per line
     **_sampling.KEYS,
-    "decode.seed": [0, "at least 0"],  # of methods that draw at random
-    # Least number of output pieces, without the end symbol.
+    "decode.seed": [0, "at least 0"],  # of sampling methods
+    # Minimum number of output pieces, without the end symbol.
     "decode.min_length": [0, "at least 0"],
     # An output is at most this many pieces longer than its source.
     "decode.extra_length": [50, "at least 1"],
     # Longest source in pieces, with the end symbol; longer lines are split for decoding.
     "decode.max_length": [256, "at least 16"],
-    # Rows x (padded source length + extra_length), beams not counted; also the batch size of
+    # Rows x (padded source length + extra_length), not counting beams; also the batch size of
     # validation loss and --mode=score, in target positions.
     "decode.batch_tokens": [8192, "at least 1"],
-    # Lines to sort by length at a time, so that less is padding.
+    # Lines to sort by length at a time, to save padding.
     "decode.chunk_lines": [4096, "at least 1"],
-    # Batches decoded at the same time on one device; 0: on a CPU one per core, at most 8; on an
-    # accelerator 1.
+    # Batches decoded at the same time on one device; 0: one per CPU core, at most 8, or 1 on an
+    # accelerator.
     "decode.workers": [0, "at least 0"],
     # 'json': one object per line, with 'source' (and 'prefix').
     "translate.format": ["text", ("text", "json")],
-    # Input lines are SOURCE<tab>PREFIX; the translation begins with PREFIX (forced decoding).
+    # True: input lines are SOURCE<tab>PREFIX, and translations begin with PREFIX (forced decoding).
     "translate.prefix": False,
 }
 
 
 def get_config() -> ConfigDict:
     config = _keys.make(KEYS)
-    # A reference: the schedule follows config.model.d_model, also when that is overridden.
+    # A reference, so that the schedule follows an overridden config.model.d_model.
     config.optimizer.schedule.d_model = config.model.get_oneway_ref("d_model")
     return config

@@ -23,7 +23,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
 
 
 def apply_preset(config: ConfigDict, preset: str) -> None:
-    """Sets the keys in which tensor2tensor's hyper-parameter set differs from the paper.
+    """Sets the keys in which a preset of tensor2tensor differs from the paper.
 
     tensor2tensor is the authors' code; 'paper' changes nothing.
     """
@@ -37,7 +37,7 @@ def apply_preset(config: ConfigDict, preset: str) -> None:
     config.decode.extra_length = 100
     if preset == "t2t_v1":
         return
-    # transformer_base_v3: the changes of v1, and
+    # transformer_base_v3, besides the changes of v1
     config.model.residual = "pre"
     config.model.final_norm = True
     config.model.attention_dropout_rate = 0.1

@@ -25,6 +25,6 @@ def enlarge(config: ConfigDict) -> None:
     config.model.d_ff = 4096
     config.model.num_heads = 16
     config.train.num_steps = 300_000
-    config.train.save_every = 600  # ten minutes at the paper's 1.0 s a step
+    config.train.save_every = 600  # ten minutes at the paper's 1.0 s per step
     config.train.keep = 20
     config.evaluate.average_last = 20
