@@ -4,9 +4,8 @@
         --config.data.directory=FOLDER --config.data.target_language=en
 
 FOLDER holds the files of parallel_text.py, whose model is for a hundred times as many pairs.
-Measured on 2 CPU cores: 2 to 4 minutes for 6,000 pairs of Tatoeba's German and English, which teach
-little, with a test BLEU of 3. A shorter text may need a smaller --config.vocabulary.size; the error
-message names the limit.
+Measured on 2 CPU cores: 2 to 4 minutes for 6,000 pairs of Tatoeba's German and English, too few for
+more than a test BLEU of 3. Less text may need a smaller --config.vocabulary.size, see the error.
 """
 
 from ml_collections import ConfigDict
