@@ -1,7 +1,7 @@
-"""Other models and tasks than the paper's. Each is a folder that imports the core and itself.
+"""Models and tasks beyond the paper's. A family is a folder that imports the core and itself.
 
-A family holds its models, data, tasks and modes; nothing else but its lines in registry.py and its
-configs knows it, so that it can be deleted. texts/ and images/ share labels/, and language_model/
-imports sampling/. Four have no model: mixers/ and parts/, which the boxes of figure 1 take,
-kernels/, faster forms of what the core computes, and sampling/, other ways to decode.
+It holds models, data, tasks and modes. Only its lines in registry.py and its configs name it, so
+that it can be deleted. texts/ and images/ share labels/, and language_model/ imports sampling/.
+Four families have no model: mixers/ and parts/ fill the boxes of figure 1, kernels/ has faster
+forms of core functions, and sampling/ has other decoding methods.
 """

@@ -1,6 +1,6 @@
-"""config.kernels='cudnn': 'tuned', and in training attention by one kernel of NVIDIA GPUs.
+"""config.kernels='cudnn': 'tuned', and in training fused attention of NVIDIA GPUs.
 
-It takes the same arrays as the einsums of models/attention.py, and returns no weights.
+It takes the arrays of the einsums in models/attention.py, and returns no weights.
 """
 
 import functools
@@ -20,7 +20,7 @@ Array = jax.Array
 
 
 def fused_attention(layer: MultiHeadAttention) -> Callable[..., Array]:
-    """Returns `by_cudnn`; UserError for a layer that the kernel does not have."""
+    """Returns `by_cudnn`; UserError for a layer that the kernel does not support."""
     options, (key_size, value_size) = layer.options, head_sizes(layer.options)
     if not (
         (options.score, options.attention_dropout_rate) == ("scaled_dot", 0)
@@ -37,9 +37,9 @@ def fused_attention(layer: MultiHeadAttention) -> Callable[..., Array]:
 
 
 def by_cudnn(q_BTHK: Array, keys_values: tuple[Array, Array], mask_BTS: Array) -> Array:
-    """Returns context_BTHC by cuDNN's kernel; where a GPU's plugin runs on a CPU, by XLA's form.
+    """Returns context_BTHC by cuDNN's kernel, or by XLA's form on a CPU.
 
-    UserError without such a plugin, because JAX traces the kernel for every device.
+    UserError without a CUDA plugin, because JAX traces the kernel for every device.
     """
     T, S, dtype = q_BTHK.shape[1], keys_values[1].shape[2], q_BTHK.dtype
     installed = any(map(importlib.util.find_spec, ("jax_cuda13_plugin", "jax_cuda12_plugin")))
@@ -63,14 +63,14 @@ def fused(
 ) -> Array:
     """Returns context_BTHC of scaled dot products, by jax.nn.dot_product_attention.
 
-    'cudnn' is one kernel, which writes no scores to memory. A query that may see no key gets the
-    mean of all values: such positions are padding, which nothing reads.
+    'cudnn' is a fused kernel, which writes no scores to memory. A query without any visible key,
+    which is padding, gets the mean of all values.
     """
     k_BHKS, v_BHSC = keys_values
-    # XLA leaves out these transpositions, with those of `project`.
+    # XLA cancels these transpositions with those of `project`.
     k_BSHK, v_BSHC = k_BHKS.transpose(0, 3, 1, 2), v_BHSC.swapaxes(1, 2)
     (B, T), S = q_BTHK.shape[:2], k_BSHK.shape[1]
-    mask_BHTS = jnp.broadcast_to(mask_BTS, (B, T, S))[:, None]  # [B, 1, S] is one for all queries
+    mask_BHTS = jnp.broadcast_to(mask_BTS, (B, T, S))[:, None]  # from [B, 1, S] if queries share it
     return jax.nn.dot_product_attention(
         q_BTHK, k_BSHK, v_BSHC, mask=mask_BHTS, implementation=implementation
     )

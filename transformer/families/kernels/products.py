@@ -1,4 +1,4 @@
-"""Matrix products with gradients of their own: what `jax.lax.dot_general` computes, and faster."""
+"""Matrix products with their own gradients: faster forms of `jax.lax.dot_general`."""
 
 import functools
 import math
@@ -18,8 +18,8 @@ def dot_general(x: Array, y: Array, dimensions: Any, *_: Any, **__: Any) -> Arra
     """Returns `jax.lax.dot_general`, summed in float32 and rounded once, to the type of x.
 
     Accelerators sum bfloat16 products in float32 anyway (on a 'tensor' mesh each device its part).
-    On CPUs it is what uses the units for bfloat16: 1.5 to 2 times the rate of float32 with AVX-512,
-    about 5 times with AMX. flax and einsum also pass a precision and a type, which are ignored.
+    CPUs need this form to use their bfloat16 units: 1.5 to 2 times the rate of float32 with
+    AVX-512, about 5 times with AMX. Ignores the precision and dtype of flax and einsum.
     """
     return _product(x, y, dimensions, x.dtype)
 
@@ -32,7 +32,7 @@ def _product(x: Array, y: Array, dimensions: Any, dtype: jnp.dtype) -> Array:
 
     if dtype == jnp.float32:
         return in_float32(x, y)
-    # Accelerators sum in float32 anyway; asked for float32, they would write some products in it.
+    # Accelerators sum in float32 anyway, but asked for float32 would write some products in it.
     as_it_is = functools.partial(
         jax.lax.dot_general, dimension_numbers=dimensions, preferred_element_type=dtype
     )
@@ -48,9 +48,9 @@ def _product_forward(
 def _product_backward(
     dimensions: Any, dtype: jnp.dtype, operands: tuple[Array, Array], gradient: Array
 ) -> tuple[Array, Array]:
-    # Of operands of one type, summed in float32, as in the forward pass. Autodiff of a product of
-    # bfloat16 to float32 would multiply float32, that of one to bfloat16 would sum bfloat16, for
-    # which XLA on CPUs has no fast product.
+    # Multiply one dtype and sum in float32, as in the forward pass. Autodiff of a product of
+    # bfloat16 would multiply float32 if the result is float32, and otherwise sum bfloat16, which
+    # XLA on CPUs has no fast product for.
     x, y = operands
     gradient = gradient.astype(x.dtype)
     x_letters, y_letters, product_letters = _letters(x.ndim, y.ndim, dimensions)
@@ -70,10 +70,7 @@ def _product_backward(
 
 
 def _letters(x_ndim: int, y_ndim: int, dimensions: Any) -> tuple[str, str, str]:
-    """Returns einsum's letters for the dimensions of x, of y and of their product.
-
-    Example: 'abc', 'cB' and 'abB' for x_BTD and y_DF.
-    """
+    """Returns einsum's letters of x, y and their product: 'abc', 'cB' and 'abB' for x_BTD, y_DF."""
     (contracted_x, contracted_y), (batch_x, batch_y) = dimensions
     x_letters = string.ascii_lowercase[:x_ndim]
     same = dict(zip((*contracted_y, *batch_y), (*contracted_x, *batch_x), strict=True))
@@ -90,17 +87,17 @@ def _letters(x_ndim: int, y_ndim: int, dimensions: Any) -> tuple[str, str, str]:
 def _as_matrices(x: Array, y: Array, product: Array) -> Array:
     """Sums over the first dimensions of x and y, as a product of two matrices.
 
-    The result has the shape and type of `product`. Example: x_BTD and y_BTHK become [B * T, D] and
-    [B * T, H * K]. With one dimension to sum over, XLA on CPUs need not transpose both first. With
-    Dropout below, a step takes 0.46 instead of 0.57 s (small), 1.53 instead of 1.78 s (base).
+    The result has the shape and dtype of `product`. Example: x_BTD and y_BTHK become [B * T, D] and
+    [B * T, H * K]. With a single dimension to sum, XLA on CPUs need not transpose both operands. A
+    step takes 0.46 instead of 0.57 s (small), 1.53 instead of 1.78 s (base).
     """
     summed = (x.ndim + y.ndim - product.ndim) // 2
     rows = math.prod(x.shape[:summed])
     x, y = x.reshape(rows, -1), y.reshape(rows, -1)
     D, F = x.shape[1], y.shape[1]
     if x.dtype == jnp.float32 and D >= 2 * F and F % 2 == 0 and rows >= 512:
-        # CPUs multiply float32 [F, N] x [N, D] up to 1.8 times as fast as [D, N] x [N, F], if F is
-        # the smaller. From a few hundred rows on that pays for the transpose.
+        # For F < D, CPUs multiply float32 [F, N] x [N, D] up to 1.8 times as fast as
+        # [D, N] x [N, F]. From a few hundred rows on, that pays for the transpose.
         matrix = jax.lax.dot_general(y, x, (((0,), (0,)), ((), ())))
         return _transposed(matrix).reshape(product.shape)
     contracted = 0
@@ -113,9 +110,9 @@ def _as_matrices(x: Array, y: Array, product: Array) -> Array:
 
 
 def _transposed(matrix: Array) -> Array:
-    """Transposes a matrix of an even number of rows, as two halves.
+    """Transposes a matrix with an even number of rows, as two halves.
 
-    XLA on CPUs would make a plain transpose a part of the product before or behind it.
+    XLA on CPUs would fuse a plain transpose with the product before or after it.
     """
     rows, columns = matrix.shape
     return matrix.reshape(2, rows // 2, columns).transpose(2, 0, 1).reshape(columns, rows)
@@ -124,8 +121,8 @@ def _transposed(matrix: Array) -> Array:
 def _unchanged(x: Array, y: Array, product: Array) -> Array:
     """Returns the product over two dimensions.
 
-    A TPU keeps heads of 64 features in another order, and would copy them for a reshape: 4.2 ms of
-    base's 22.8 on eight of them, by its compiler's estimate.
+    A TPU stores heads of 64 features in another order, and would copy them for a reshape. On eight
+    TPUs that is 4.2 of base's 22.8 ms, by the compiler's estimate.
     """
     del x, y
     return product
@@ -135,7 +132,7 @@ _product.defvjp(_product_forward, _product_backward)
 
 
 def logits(x_BTD: Array, matrix_VD: Array, dtype: jnp.dtype) -> Array:
-    """Returns logits [B, T, V] in `dtype`: einsum("BTD,VD->BTV") of operands of one type."""
+    """Returns logits [B, T, V] in `dtype`: einsum("BTD,VD->BTV") of operands of one dtype."""
     if x_BTD.shape[0] * x_BTD.shape[1] <= FEW_ROWS and x_BTD.dtype == jnp.float32:
         # CPUs read the matrix twice as fast if it is the left operand.
         return jnp.moveaxis(jnp.einsum("VD,BTD->VBT", matrix_VD, x_BTD), 0, -1).astype(dtype)

@@ -25,15 +25,15 @@ def class_sums(logits_BTV: Array, targets_BT: Array) -> tuple[Array, Array, Arra
 
 
 def in_one_pass(logits_BTV: Array, targets_BT: Array) -> tuple[Array, Array, Array, Array]:
-    """Returns `class_sums` of float32 logits, each of which is read few times."""
-    # All sums are of the logits less the highest, so that they are made in one pass. The gradient
-    # of an index would be a scatter into zeros [B, T, V]: 15 of 127 GB that a step of base moved.
+    """Returns `class_sums` of float32 logits, reading each logit few times."""
+    # All sums are over logits minus the highest, which takes one pass. The gradient of an index
+    # would be a scatter into zeros [B, T, V], 15 of the 127 GB that a step of base moved.
     V = logits_BTV.shape[-1]
     highest_BT = jax.lax.stop_gradient(logits_BTV.max(axis=-1))
     logits_BTV -= highest_BT[..., None]
     is_gold_BTV = jnp.arange(V) == targets_BT[..., None]
     gold_BT = jnp.where(is_gold_BTV, logits_BTV, 0.0).sum(axis=-1)
-    gold_BT = jnp.where((targets_BT >= 0) & (targets_BT < V), gold_BT, jnp.nan)  # as an index does
+    gold_BT = jnp.where((targets_BT >= 0) & (targets_BT < V), gold_BT, jnp.nan)  # as by index
     log_normaliser_BT = jnp.log(jnp.exp(logits_BTV).sum(axis=-1))
     sum_BT = logits_BTV.sum(axis=-1) + V * highest_BT
     return log_normaliser_BT + highest_BT, gold_BT + highest_BT, sum_BT, highest_BT
@@ -42,9 +42,9 @@ def in_one_pass(logits_BTV: Array, targets_BT: Array) -> tuple[Array, Array, Arr
 def cond(finite: Array, update: Callable, keep: Callable, *operands: Tree) -> Tree:
     """Returns update(*operands) or keep(*operands), as `jax.lax.cond`.
 
-    A branch on CPUs: with `where`, XLA computes Adam's moments twice, for themselves and for the
-    params, from copies of the old ones, and a step of base takes 1.05 times as long. On TPUs the
-    branch is the slower one, by as much, as their compiler estimates. GPUs were not measured.
+    CPUs branch. With `where`, XLA computes Adam's moments twice, from copies of the old moments,
+    and a step of base takes 1.05 times as long. On TPUs the branch is slower by as much, by the
+    compiler's estimate. GPUs were not measured.
     """
     update = jax.jit(update)  # traced once, for both platforms
 
@@ -58,11 +58,11 @@ def cond(finite: Array, update: Callable, keep: Callable, *operands: Tree) -> Tr
 
 def norm(tree: Tree, axis: str | None) -> Array:
     """Returns the square root of the sum of all squares."""
-    if axis is None:  # sharded arrays would be moved, if they were concatenated
+    if axis is None:  # because concatenation would move sharded arrays
         return kernels.PLAIN.norm(tree, axis)
     squares = [jnp.square(x) for x in jax.tree.leaves(tree)]
     rows = [x.sum(axis=-1).ravel() if x.ndim > 1 else x.ravel() for x in squares]
-    # Without a barrier XLA sums each array by itself: 180 of base's kernels on a GPU.
+    # Without a barrier XLA sums each array separately, in 180 of base's kernels on a GPU.
     return jnp.sqrt(jax.lax.optimization_barrier(jnp.concatenate(rows)).sum())
 
 

@@ -1,5 +1,5 @@
-"""What classifiers of anything share.
+"""Code that classifiers of texts and of images share.
 
 Read classifiers.py (loss, accuracy, F1), class_names.py (vocabulary/labels.txt) and classify.py
-(--mode=classify). texts/ and images/ import it.
+(--mode=classify).
 """

@@ -1,4 +1,4 @@
-"""The names of the classes: vocabulary/labels.txt, a line a class, in the order of their ids."""
+"""The names of the classes: vocabulary/labels.txt, one line per class, in the order of ids."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ NAME = "labels.txt"
 
 
 def check(labels: Sequence[str], source: str) -> None:
-    """Raises UserError for fewer than two classes, or a label that a line of output cannot hold.
+    """Raises UserError for fewer than two classes, or a label that an output line cannot hold.
 
-    `source` names what the labels were read from.
+    `source` is where the labels were read, for the message.
     """
     if len(labels) < 2:
         raise UserError(f"{source} has the class {labels[0]!r} alone: a classifier needs two")
     for label in labels:
-        # --mode=classify writes LABEL<tab>PROBABILITY, labels.txt a line a label.
+        # --mode=classify writes LABEL<tab>PROBABILITY, and labels.txt has one label per line.
         if not label.strip() or any(character in label for character in "\t\r\n"):
             raise UserError(f"{source}: a label is text on one line without tabs, found {label!r}")
 
@@ -35,9 +35,8 @@ def prepare(
 ) -> tuple[str, ...]:
     """Returns the labels of a run: `labels`, which a new run writes, or those of its workdir.
 
-    Fills in `vocabulary.labels_fingerprint` and `data.num_classes`. `saved_config` is the argument
-    of a task's `prepare`, None in a new run; `files` are those of the training split, for error
-    messages.
+    Fills in `vocabulary.labels_fingerprint` and `data.num_classes`. `saved_config` is as in a
+    task's `prepare`; `files` are the training split's, for error messages.
     """
     if saved_config is None:
         check(labels, " and ".join(files) or config.data.corpus)
@@ -57,25 +56,25 @@ def write(folder: Path, labels: Sequence[str]) -> None:
 def read(folder: Path, expected: str) -> tuple[str, ...]:
     """Returns the labels of a workdir.
 
-    UserError if the file is missing or damaged, or if its fingerprint is not the `expected` one
-    ("": unknown).
+    UserError if the file is missing or damaged, or if its fingerprint differs from `expected` (""
+    if unknown).
     """
     content = vocabularies.read_files(folder, [NAME])[NAME]
-    # By "\n" alone: splitlines would also end a label at U+2028.
+    # splitlines would also end a label at U+2028.
     labels = tuple(content.decode().removesuffix("\n").split("\n"))
     vocabularies.check_fingerprint(folder, fingerprint(labels), expected)
     return labels
 
 
 def number(config: ConfigDict, folder: Path | None) -> int:
-    """Returns how many classes a workdir has; `folder` None: how many the config says."""
+    """Returns the number of classes of a workdir; if `folder` is None, of the config."""
     if folder is None:
         return config.data.num_classes
     return len(read(folder, config.vocabulary.labels_fingerprint))
 
 
 def fingerprint(labels: Sequence[str]) -> str:
-    """Returns a hash of the labels and their order, which says what a class id means."""
+    """Returns a hash of the labels and their order, which define the class ids."""
     return hashlib.sha256(_text(labels)).hexdigest()[:16]
 
 
@@ -84,10 +83,10 @@ def class_ids(
 ) -> np.ndarray:
     """Returns the class id of each item's label, int32.
 
-    UserError for a label that training never saw; place(i) says where item i is from, such as
+    UserError for a label that training lacks; place(i) is the origin of item i, such as
     'test.tsv, line 3'.
     """
-    # A dict: `labels.index` would search 1,000 classes for each of a million images.
+    # A dict, because `labels.index` would search 1,000 classes for each of a million images.
     ids = {label: i for i, label in enumerate(labels)}
     for i, name in enumerate(names):
         if name not in ids:

@@ -25,11 +25,11 @@ def cross_entropy(
 ) -> dict[str, Array]:
     """Returns the sums 'loss', 'accuracy' and 'weight' over the items; padding has weight 0.
 
-    'loss' is `losses.cross_entropy` (nats), in which a perfect prediction has loss 0.
+    'loss' is `losses.cross_entropy` (nats); a perfect prediction has loss 0.
     """
     smoothing = {"label_smoothing": label_smoothing, "smoothed_over": "all_classes"}
     loss = losses.cross_entropy(logits_BV, targets_B, weights_B, **smoothing)["loss"]
-    # By argmax, as `evaluation` does: of equal logits one is the prediction, not all.
+    # By argmax, as in `evaluation`, so that one of several equal logits is the prediction.
     correct_B = logits_BV.argmax(axis=-1) == targets_B
     return {"loss": loss, "accuracy": (correct_B * weights_B).sum(), "weight": weights_B.sum()}
 
@@ -37,9 +37,9 @@ def cross_entropy(
 def training_loss(
     params: Tree, batch: dict, *, model: nn.Module, rng: Array, label_smoothing: float
 ) -> dict[str, Array]:
-    """Returns the sums of `cross_entropy` for a forward pass with dropout, drawn from `rng`.
+    """Returns the sums of `cross_entropy` for a forward pass with dropout from `rng`.
 
-    What the model sows into the collection 'losses' is added, see `losses.forward`.
+    Sown losses are added (see `losses.forward`).
     """
     return _sums(model, params, batch, label_smoothing, train=True, rngs={"dropout": rng})[1]
 
@@ -74,13 +74,13 @@ def evaluation(
 ) -> Evaluation:
     """Returns the `Evaluation` of a split, which scores params on every item.
 
-    `batches` has the split's items in order (seed None), one a row; `dataset` has the columns
-    'label' and `unit` ('text' or 'image'); `remedy` says which key to lower if memory is short.
+    `batches` has the split's items in order (seed None), one per row. `dataset` has the columns
+    'label' and `unit` ('text' or 'image'). `remedy` names the key to lower if memory is short.
 
     Scores are 'accuracy', 'macro_f1' (the mean F1 over classes that occur among the items or the
-    predictions) and the mean of each further sum of the loss. To `dataset` the outputs add
-    'prediction' and its 'probability', a line an item; 'classes', lines of LABEL, ITEMS, PRECISION,
-    RECALL, F1; and 'confusion', lines of LABEL, PREDICTION, ITEMS.
+    predictions) and the mean of each further sum of the loss. Outputs are `dataset`, 'prediction'
+    and its 'probability' per item, 'classes' with lines of LABEL, ITEMS, PRECISION, RECALL, F1, and
+    'confusion' with lines of LABEL, PREDICTION, ITEMS.
     """
     loss = SplitSums(
         batches,
@@ -92,8 +92,7 @@ def evaluation(
 
     def score(params: Tree) -> tuple[dict, dict]:
         sums, values = loss.score(params)
-        # Back into the order of the split, in which `dataset` has its lines: if the rows hold the
-        # items 2 0 1, rows 1 2 0 are those of the items 0 1 2.
+        # Restore the order of `dataset`: if the rows hold items 2 0 1, items 0 1 2 are rows 1 2 0.
         in_order = np.argsort(batches.items)
         targets, predictions, probabilities = (x[in_order] for x in values)
         weight = sums.pop("weight")
@@ -101,7 +100,7 @@ def evaluation(
         scores = {
             **{name: total / weight for name, total in sums.items()},
             "accuracy": float((targets == predictions).mean()),
-            # The mean leaves out classes without items and predictions, whose F1 is NaN.
+            # F1 is NaN for classes without items and predictions; nanmean leaves them out.
             "macro_f1": float(np.nanmean(precision_recall_f1(counts)[2])),
         }
         probability = [f"{p:.4f}" for p in probabilities]
@@ -139,14 +138,14 @@ def _outcome(
 ) -> tuple[dict, tuple[Array, Array, Array]]:
     """Returns the sums without dropout, and (target, prediction, its probability) [B] each."""
     logits_BV, sums = _sums(model, params, batch, label_smoothing, train=False)
-    # Only the prediction's probability: [B, V] would be copied from the devices to the host.
+    # Only the prediction's probability, because [B, V] would be copied to the host.
     probability_B = jax.nn.softmax(logits_BV, axis=-1).max(axis=-1)
     return sums, (batch["targets"], logits_BV.argmax(axis=-1), probability_B)
 
 
 def confusion(targets: np.ndarray, predictions: np.ndarray, num_classes: int) -> np.ndarray:
-    """Returns the confusion matrix [V, V]: items of class i that were predicted as class j."""
-    # (i, j) is counted under the index i * V + j: with V = 3, target 1 and prediction 2 under 5.
+    """Returns the confusion matrix [V, V]: the items of class i predicted as class j."""
+    # Index (i, j) by i * V + j: with V = 3, target 1 and prediction 2 have index 5.
     pairs = targets * num_classes + predictions
     return np.bincount(pairs, minlength=num_classes**2).reshape(num_classes, num_classes)
 
@@ -154,10 +153,10 @@ def confusion(targets: np.ndarray, predictions: np.ndarray, num_classes: int) ->
 def precision_recall_f1(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns each class's precision, recall and F1 from a confusion matrix, [V] each.
 
-    Precision is 0 for a class that is never predicted, recall for one without items; F1, their
-    harmonic mean, is NaN for a class with neither.
+    Precision is 0 for a class that is never predicted, recall is 0 for a class without items, and
+    F1, their harmonic mean, is NaN if both hold.
     """
-    # A column's sum counts the predictions of a class, a row's sum its items.
+    # Columns sum to the predictions of a class, rows to its items.
     correct, predicted, actual = np.diag(counts), counts.sum(axis=0), counts.sum(axis=1)
     # F1 is 2 P R / (P + R), with P = correct / predicted and R = correct / actual.
     with np.errstate(invalid="ignore"):
@@ -176,6 +175,6 @@ def report(
             f"{label}\t{count}\t" + "\t".join(f"{score:.4f}" for score in values)
             for label, count, *values in scores
         ],
-        # Only pairs that occur: 1,000 classes have a million pairs.
+        # Only pairs that occur, because 1,000 classes have a million pairs.
         "confusion": [f"{labels[i]}\t{labels[j]}\t{counts[i, j]}" for i, j in np.argwhere(counts)],
     }

@@ -1,4 +1,4 @@
-"""--mode=classify: the class of each line of standard input: a text, A<tab>B or an image's path."""
+"""--mode=classify: classifies each line of standard input: a text, A<tab>B or an image's path."""
 
 import collections
 import contextlib
@@ -26,8 +26,7 @@ def classify(config: ConfigDict, workdir: Path) -> None:
     """Writes LABEL<tab>PROBABILITY, the likeliest class, for each line of standard input.
 
     With `config.classify.format` 'json' an answer is an object with the probability of each class.
-    Lines go through the task's `reader`, which raises UserError for one that is invalid (an image
-    that does not exist).
+    The task's `reader` raises UserError for an invalid line, such as a missing image.
     """
     options = config.classify
     names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
@@ -38,7 +37,7 @@ def classify(config: ConfigDict, workdir: Path) -> None:
     interactive = sys.stdin.isatty()
     if interactive:
         logging.info("ready: type a line and press Enter; Ctrl-D ends")
-    # On a terminal each line is answered at once, without a progress bar between the answers.
+    # On a terminal, answer each line at once, without a progress bar.
     hidden = contextlib.nullcontext(lambda count: None)
     shown = progress.counter("classify", total=lines.count(sys.stdin.buffer))
     with hidden if interactive else shown as advance:
@@ -57,10 +56,10 @@ def probabilities(
 ) -> list[np.ndarray]:
     """Returns the probabilities [V] of each row, in order.
 
-    Rows of equal shapes are computed together, at most `batch_size` at a time, in few static
-    shapes: their number is rounded up to a power of 4 on each device.
+    Rows of equal shapes are computed together, at most `batch_size` at a time. Their number is
+    rounded up to a power of 4 on each device, for few static shapes.
     """
-    # Keyed by the shapes of a row's inputs: texts of one static length, or images of one size.
+    # Keyed by the shapes of a row's inputs, as of texts of one static length.
     groups, results = collections.defaultdict(list), [None] * len(rows)
     for i, row in enumerate(rows):
         groups[tuple(x.shape for x in row.values())].append(i)
@@ -70,7 +69,7 @@ def probabilities(
             what = f"a batch of {len(batch)} lines"
             with memory.fits_in_memory(what, "lower config.classify.batch_size"):
                 probabilities_BV = _batch_probabilities(run, [rows[i] for i in batch])
-            for i, row_V in zip(batch, probabilities_BV, strict=False):  # further rows are padding
+            for i, row_V in zip(batch, probabilities_BV, strict=False):  # then padding
                 results[i] = row_V
     return results
 
@@ -79,7 +78,7 @@ def _batch_probabilities(run: saved_model.SavedModel, rows: list[Row]) -> np.nda
     """Returns the probabilities [B, V] of rows of equal shapes; padding rows come last."""
     padded = batch_sizes.rows_in_powers_of_4(len(rows), layout.num_devices(run.params))
 
-    # Stacks one input of all rows, [B, ...]; the rows added for the devices are zeros.
+    # Stacks an input of all rows, [B, ...], with zeros for padding.
     def stack(*arrays: np.ndarray) -> np.ndarray:
         empty = np.zeros((padded - len(rows), *arrays[0].shape), arrays[0].dtype)
         return np.concatenate([np.stack(arrays), empty])

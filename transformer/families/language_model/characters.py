@@ -1,7 +1,6 @@
 """Text <-> ids: a table of characters, for language models of characters.
 
-The special ids are those of tokenizer.py; the characters follow them, in the order of their code
-points.
+The special ids are those of tokenizer.py. The characters follow in the order of their code points.
 """
 
 import dataclasses
@@ -21,18 +20,18 @@ FIRST = 4  # the id of the first character
 class Characters:
     """The characters of a vocabulary: characters[i] has the id FIRST + i.
 
-    A line break is not a character: each line of a corpus is a text, and ends with END.
+    A line break is not a character, because each line of a corpus is a text, and ends with END.
     """
 
     characters: str
-    normalisation: str = ""  # of texts before they are tokenised
+    normalisation: str = ""  # of texts before tokenisation
     pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
         return FIRST + len(self.characters)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of texts, each with END last; UNKNOWN for an unknown character."""
+        """Returns the ids of texts, each ending with END; UNKNOWN for an unknown character."""
         ids, texts = self._ids, normalised(texts, self.normalisation)
         return [[*(ids.get(c, UNKNOWN) for c in text), END] for text in texts]
 
@@ -49,7 +48,7 @@ class Characters:
         return [names[i] if i < FIRST else self.characters[i - FIRST] for i in map(int, ids)]
 
     def surfaces(self, text: str) -> list[tuple[str, str]]:
-        """Returns the (piece, part of the text) that a text is cut into: each character twice."""
+        """Returns each (piece, part of the text) of a text: each character twice."""
         [text] = normalised([text], self.normalisation)
         return list(zip(text, text, strict=True))
 
@@ -60,7 +59,7 @@ class Characters:
 
     @property
     def sides(self) -> dict[str, "Characters"]:
-        """Returns the only side of plain text, which has this vocabulary (see tokens.py)."""
+        """Returns {'text': this vocabulary}, the only side of plain text (see tokens.py)."""
         return {"text": self}
 
     @functools.cached_property
@@ -71,7 +70,7 @@ class Characters:
 def learn(texts: Iterable[str], **options: Any) -> bytes:
     """Returns the content of a table's file: all characters of the texts, sorted, as UTF-8.
 
-    `options` are those of other vocabularies, such as their size. UserError for blank texts.
+    `options` of other vocabularies, such as their size, are ignored. UserError for blank texts.
     """
     characters = set().union(*texts)
     if not characters:
@@ -91,7 +90,7 @@ def load(content: bytes, name: str) -> Characters:
     return Characters(characters)
 
 
-# Of registry.VOCABULARIES: text.characters, of all characters of the text.
+# For registry.VOCABULARIES; the file is text.characters.
 KIND = Kind(
     names=lambda stems: [f"{stem}.characters" for stem in stems],
     load=lambda file: load(*file("characters")),

@@ -1,13 +1,13 @@
-"""Prompts -> continuations: a decoder-only model samples one token after the other.
+"""Prompts -> continuations: a decoder-only model samples token by token.
 
-Rows advance together: token n of a row is forced while it belongs to the prompt, and sampled
-afterwards. The model sees a window of at most `context` tokens. Where the window is full, a new one
-begins with its last half, so that a text, prompt included, may be of any length. Example with a
-context of 4 and letters for tokens (START is what comes before the text):
+Rows advance together: token n of a row is forced within the prompt, and sampled after it. The model
+sees a window of at most `context` tokens. When the window is full, a new window starts with its
+last half, so that a text, prompt included, may have any length. Example with a context of 4 and
+letters for tokens (START precedes the text):
 
     window         predicts
     START A B C    A B C D
-    B C D E        . . E F    B and C are computed again, at the positions 0 and 1
+    B C D E        . . E F    B and C are recomputed, at positions 0 and 1
     D E F G        . . G H
 """
 
@@ -63,11 +63,11 @@ def sample(
     limit). The other arguments are those of `blocks`.
     """
     ids = [[] for _ in prompts]
-    forced = [len(prompt) for prompt in prompts]  # tokens of the prompt still to come
-    breaks = [num_lines or math.inf] * len(prompts)  # line breaks still to come
+    forced = [len(prompt) for prompt in prompts]  # remaining tokens of the prompt
+    breaks = [num_lines or math.inf] * len(prompts)  # remaining line breaks
     for block in blocks(params, prompts, random_keys, vocabulary=vocabulary, **options):
         for i, tokens in enumerate(block.tolist()):
-            # A block repeats what is left of the prompt first: these tokens are skipped.
+            # Skip the prompt's tokens, which a block repeats first.
             for token in tokens[forced[i] :]:
                 breaks[i] -= token == vocabulary.end
                 if breaks[i] > 0 and len(ids[i]) < max_tokens:
@@ -100,37 +100,37 @@ def blocks(
 ) -> Iterator[np.ndarray]:
     """Yields blocks of the next tokens of all rows, int [rows, 1 to BLOCK], without end.
 
-    A row first repeats its prompt, then samples. It begins as if a line had ended before it; of the
-    special symbols only END is sampled. A sampled token depends on the tokens before it in its row,
+    A row first repeats its prompt, then samples. It starts as if a line had ended before it. END is
+    the only special symbol that is sampled. A token depends on the tokens before it in its row,
     `seed`, the row's pair of `random_keys` and its position, not on other rows. `options` are
     temperature, top_k and top_p. `block` 1 yields the tokens one by one.
     """
     fields.check_methods(model)
     count, devices = len(prompts), layout.num_devices(params)
-    # Padded to a multiple of the devices; the rows added here are never yielded.
+    # Pad to a multiple of the devices; padding rows are never yielded.
     num_rows = -(-count // devices) * devices
     longest = max(map(len, prompts))
     prompts_BM = tokenizer.padded(prompts, num_rows, longest)
     keys = np.zeros((num_rows, 2), np.int32)
     keys[:count] = random_keys
-    # Column n is the model's input for token n: the token before it.
+    # Column n is the token before token n, the model's input.
     inputs_BT = np.full((num_rows, 1), vocabulary.end, np.int32)
     kept = context // 2
-    # A window ends where a block ends: a context of 24 has blocks of 4, one of 10 has blocks of 1.
+    # Blocks must divide windows: a context of 24 has blocks of 4, a context of 10 blocks of 1.
     block = math.gcd(math.gcd(context, kept), block)
     window = functools.partial(_window, params, model=model, context=context)
     never = (vocabulary.pad, vocabulary.start, vocabulary.unknown)
     advance = functools.partial(_advance, params, model=model, never=never, seed=seed, **options)
-    # The input at position 0 of the window, and the window's (memory, cache), empty at first.
+    # The index of the window's first input, and the window's (memory, cache), empty at first.
     first, state = 0, window(layout.shard_rows(inputs_BT[:, :0], params))
     while True:
         n = inputs_BT.shape[1] - 1
         if n - first == context:
-            # The window is full: the cache is rebuilt from its last half, at positions from 0.
+            # The window is full, so rebuild the cache from its last half, at positions from 0.
             first = n - kept
             state = window(layout.shard_rows(inputs_BT[:, first:n], params))
         forced_BK = np.zeros((num_rows, block), np.int32)
-        # PAD where the prompt has ended: prompt 5 6 7 in blocks of 2 forces (5 6), (7 PAD), ...
+        # PAD after the prompt: prompt 5 6 7 in blocks of 2 forces (5 6), (7 PAD), ...
         prompt_BK = prompts_BM[:, n : n + block]
         forced_BK[:, : prompt_BK.shape[1]] = prompt_BK
         rows = layout.shard_rows((inputs_BT[:, n], forced_BK, keys), params)
@@ -141,10 +141,10 @@ def blocks(
 
 @functools.partial(jax.jit, static_argnames=("model", "context"))
 def _window(params: Tree, tokens_BT: Array, *, model: nn.Module, context: int) -> tuple:
-    """Returns (memory, cache) of a window that begins with `tokens_BT`; T may be 0."""
+    """Returns (memory, cache) of a window that starts with `tokens_BT`; T may be 0."""
     apply = functools.partial(model.apply, {"params": params})
     memory = apply(train=False, method="encode")
-    # `prepare` takes the mask of a source, and uses only its B here.
+    # `prepare` reads only B of the source's mask.
     no_source_BS = jnp.ones((len(tokens_BT), 1), bool)
     memory, cache = apply(memory, no_source_BS, context, 1, method="prepare")
     if tokens_BT.shape[1]:
@@ -171,22 +171,21 @@ def _advance(
     top_k: int,
     top_p: float,
 ) -> tuple[Array, tuple]:
-    """Returns the tokens n, n + 1, ... of all rows, [B, K], and (memory, cache) behind them.
+    """Returns the tokens n, n + 1, ... of all rows, [B, K], and (memory, cache) after them.
 
-    `last_B`, token n - 1, stands at `position` of the window; `forced_BK` has PAD where a token is
-    sampled.
+    `last_B`, token n - 1, is at `position` of the window; `forced_BK` has PAD for tokens to sample.
     """
     apply = functools.partial(model.apply, {"params": params})
     memory, cache = state
     rng_B = jnp.broadcast_to(jax.random.key(seed), last_B.shape)
-    # The key of row (item, sample) is seed -> item -> sample -> n: independent of batch and order.
+    # A row's key is seed -> item -> sample -> n, independent of batch and order.
     for number_B in keys.T:
         rng_B = jax.vmap(jax.random.fold_in)(rng_B, number_B)
 
     def extend(carry: tuple, forced_B: Array) -> tuple:
         cache, last_B, k = carry
         logits, cache = apply(last_B[:, None, None], position + k, memory, cache, method="step")
-        # One beam and one step: [B, W = 1, T = 1, V].
+        # One beam and one token: [B, W = 1, T = 1, V].
         logits_BV = logits[:, 0, 0].at[:, list(never)].set(-jnp.inf)
         logits_BV = truncate(logits_BV / temperature, top_k=top_k, top_p=top_p)
         rng_of_n_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, n + k)

@@ -22,32 +22,32 @@ from transformer.tasks.task import check_positions
 
 
 class Prompt(NamedTuple):
-    """Holds one line of standard input, and its tokens."""
+    """A line of standard input and its tokens."""
 
     number: int  # of the line, from 0
-    values: dict  # {"prompt": text}, and a JSON object's further keys
+    values: dict  # {"prompt": text} and a JSON object's other keys
     ids: list[int]
 
 
 def generate(config: ConfigDict, workdir: Path) -> None:
-    """Reads prompts, a line or JSON object each, and writes their continuations in order.
+    """Reads prompts, lines or JSON objects, and writes their continuations in order.
 
     A continuation has `config.generate.max_tokens` tokens, or ends after `config.generate.lines`
     line breaks. With `lines` 1 it is one line; otherwise an empty line follows it. A JSON object
-    gets "continuation", or "continuations" if there are several samples. On a terminal, or with
-    `config.generate.stream`, tokens are written as they are sampled. If a prompt is longer than the
-    context, a warning says how much of it the model sees.
+    gets "continuation", or "continuations" for several samples. On a terminal, or with
+    `config.generate.stream`, tokens are written as they are sampled. For a prompt longer than the
+    context, a warning gives the part that the model sees.
     """
     options, form = config.generate, config.generate.format
     interactive = sys.stdin.isatty()
-    # Never with JSON: an object can only be written as a whole.
+    # A JSON object can only be written as a whole.
     stream = form == "text" and (interactive or options.stream)
     texts = lines.read(sys.stdin.buffer)
     values = lines.columns(texts, ("prompt",), needed=1, form=form)
     vocabulary = vocabularies.read(workdir, config)
     prompts = read_prompts(values, vocabulary, config.data.context_length)
     run = saved_model.load(config, workdir)
-    # The context may be set larger than in training; the learned positions stay as many.
+    # The context may be larger than in training, but not than the learned positions.
     context = config.data.context_length
     check_positions(run.model, context, f"config.data.context_length={context}")
     if interactive:
@@ -97,24 +97,24 @@ def sampler(
 def answered(
     sample: Callable, vocabulary: Pieces, batch: list[Prompt], num_samples: int
 ) -> list[list[str]]:
-    """Returns the continuations of each prompt of a batch, whose samples are drawn together."""
+    """Returns the continuations of each prompt of a batch."""
     rows = [(prompt, number) for prompt in batch for number in range(num_samples)]
     keys = [(prompt.number, number) for prompt, number in rows]
     with memory.fits_in_memory("generation", "lower config.generate.batch_size"):
         *_, ids = sample([prompt.ids for prompt, _ in rows], keys)
     texts = [continuation(vocabulary, row[0], x) for row, x in zip(rows, ids, strict=True)]
-    # Samples of a prompt are adjacent: with 2 a prompt, those of prompt 1 are 2 and 3.
+    # Samples of a prompt are adjacent: with 2 per prompt, prompt 1 has samples 2 and 3.
     return [texts[i : i + num_samples] for i in range(0, len(texts), num_samples)]
 
 
 def read_prompts(values: Iterable[dict], vocabulary: Pieces, context: int) -> Iterator[Prompt]:
     """Yields each line's prompt; warns if it exceeds the context or has unknown characters."""
     for number, line in enumerate(values):
-        # Without END: the prompt's line goes on. A JSON string may have line breaks.
+        # Without END, because the prompt's line continues. A JSON string may have line breaks.
         texts = vocabulary.encode(line["prompt"].split("\n"))
         ids = [i for text in texts for i in text][:-1]
         if len(ids) >= context:
-            # A window begins with the last half of the one before it, and grows to the context.
+            # A window starts with the last half of the previous window, and grows to the context.
             what = f"the prompt has {len(ids)} tokens, of which the model sees"
             seen = f"the last {context // 2 + 1} to {context}"
             key = f"config.data.context_length={context}"
@@ -130,7 +130,7 @@ def pieces(vocabulary: Pieces, prompt: Prompt, blocks: Iterator[list[list[int]]]
     given = answer = ""
     for [ids] in blocks:
         answer = continuation(vocabulary, prompt, ids)
-        # The bytes of a character may be several tokens; until the last, it is U+FFFD.
+        # A character of several byte tokens is U+FFFD until the last.
         whole = answer.rstrip("\ufffd")
         if len(whole) > len(given):
             yield whole[len(given) :]
@@ -142,14 +142,14 @@ def pieces(vocabulary: Pieces, prompt: Prompt, blocks: Iterator[list[list[int]]]
 def continuation(vocabulary: Pieces, prompt: Prompt, ids: list[int]) -> str:
     """Returns the text that follows a prompt.
 
-    Prompt and continuation are decoded together, because the first piece of a text loses its space.
+    Both are decoded together, because the first piece of a text loses its space.
     """
     prompt_text = continuations.text(vocabulary, prompt.ids)
     return continuations.text(vocabulary, prompt.ids + ids)[len(prompt_text) :]
 
 
 def _format(prompt: Prompt, texts: list[str], form: str, end: str) -> Iterator[str]:
-    """Yields the output lines of one prompt: a JSON object, or its texts with `end` appended."""
+    """Yields a prompt's output lines: a JSON object, or its texts with `end` appended."""
     if form == "json":
         answer = {"continuation": texts[0]} if len(texts) == 1 else {"continuations": texts}
         yield lines.to_json({**prompt.values, **answer})

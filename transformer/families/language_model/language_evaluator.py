@@ -27,8 +27,8 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
 
     Scores are means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'),
     'word_perplexity' and 'bits_per_character'. The last two divide the nats of all tokens, line
-    breaks included, by the words (line breaks not counted) and by the characters (line breaks
-    counted). Outputs are 'text' and 'nats', a line's cross entropy with its break.
+    breaks included, by the words (without line breaks) and by the characters (with line breaks).
+    Outputs are 'text' and 'nats', a line's cross entropy including its break.
     """
     data = config.data
     splits.log_origin(config, split)
@@ -42,7 +42,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
         what = f"{quantity(unknown, 'character')} of {len(ids)} are unknown to the vocabulary"
         logging.warning("split %s: %s, and count as one token each", split, what)
     size = {"tokens": len(ids), **counts(dataset["text"]), "unknown": unknown}
-    # Seed None keeps the windows in order, so that `nats_of_tokens` has the order of the stream.
+    # Seed None keeps the windows, and thus `nats_of_tokens`, in the order of the stream.
     batches = Batches(
         [streams.windows(len(ids), data.context_length)],
         config.evaluate.batch_tokens,
@@ -57,7 +57,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     )
 
     def samples(params: Tree) -> str:
-        """Writes a few texts without a prompt, the same draws each time, and formats them."""
+        """Samples a few texts without a prompt, deterministically, and formats them."""
         if not config.evaluate.samples:
             return ""
         options = {key: config.generate[key] for key in continuations.SAMPLING}
@@ -66,15 +66,15 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
             texts = continuations.unprompted(params, config.evaluate.samples, **options)
         return format_samples(texts)
 
-    # Sampling has programs of its own, which may run out of memory where the loss does not.
+    # Sampling has its own programs, which may run out of memory even if the loss does not.
     def rehearse(params: Tree) -> None:
         loss.rehearse(params)
         samples(params)
 
     def score(params: Tree) -> tuple[dict, dict]:
         sums, [nats_of_tokens] = loss.score(params)
-        # reduceat sums a line's tokens, starts[i] to starts[i + 1]: no line is empty, for each has
-        # at least its break.
+        # reduceat sums each line's tokens, starts[i] to starts[i + 1]. No line is empty, because
+        # each has its break.
         nats_of_lines = np.add.reduceat(nats_of_tokens, starts)
         nats = sums["nats_per_token"]
         scores = {
@@ -111,18 +111,18 @@ def counts(lines: Sequence[str]) -> dict[str, int]:
     """Returns {'words', 'characters'}: split at white space; with all spaces and line breaks."""
     return {
         "words": sum(len(line.split()) for line in lines),
-        # Each line's break counts as a character, also that of the last line.
+        # Each line's break is a character, even the last line's.
         "characters": int(np.sum([len(line) + 1 for line in lines])),
     }
 
 
 def format_samples(texts: Sequence[str]) -> str:
-    """Formats texts for the log: each on a line of its own, as a JSON string."""
+    """Formats texts for the log, one JSON string per line."""
     return "\n".join(json.dumps(text, ensure_ascii=False) for text in texts)
 
 
 def read_samples(text: str) -> list[str]:
-    """Returns the texts that `format_samples` wrote into the log; UserError if damaged."""
+    """Returns the texts that `format_samples` has formatted; UserError if damaged."""
     try:
         texts = [json.loads(line) for line in text.split("\n") if line]
     except (ValueError, RecursionError):

@@ -17,10 +17,10 @@ Array = jax.Array
 
 
 class LanguageModel(nn.Module):
-    """Maps the tokens so far to the logits of the next one.
+    """Maps the tokens so far to the logits of the next token.
 
-    Params are float32. Activations have `dtype`, except in softmax, loss and position encodings,
-    which are always float32.
+    Params are float32. Activations have `dtype`; softmax, loss and position encodings are always
+    float32.
     """
 
     vocab_size: int
@@ -47,10 +47,10 @@ class LanguageModel(nn.Module):
     def hidden(self, tokens: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns the output [B, T, D] after each token, which `logits` maps to the vocabulary.
 
-        All inputs are int [B, T]. `tokens` are already shifted right: the logits at position t
-        predict the token after tokens[t]. Segments number the texts of a row from 1, 0 is padding;
-        positions count from 0 in each text. A token attends to itself and to the tokens before it
-        in its own text.
+        Inputs are int [B, T]. `tokens` are already shifted right: the logits at position t predict
+        the token after tokens[t]. Segments number the texts of a row from 1; 0 is padding.
+        Positions count from 0 in each text. A token attends to itself and to earlier tokens of its
+        text.
         """
         x_BTD = self._embed(tokens, positions, train=train)
         view = self_view(positions, segments, causal=True)
@@ -62,27 +62,27 @@ class LanguageModel(nn.Module):
         return dense.logits(x_BTD, output.embedding, dtype)
 
     def encode(self, *_: Array, train: bool) -> tuple[()]:
-        """Returns the memory, which is empty: there is no source."""
+        """Returns the memory, which is empty, because a language model has no source."""
         del train
         return ()
 
     def prepare(
         self, memory: tuple[()], memory_mask_BS: Array, room: int, num_beams: int
     ) -> tuple[tuple[()], Cache]:
-        """Returns the memory, and a cache for `room` tokens; of `memory_mask` only B is used."""
+        """Returns the memory, and a cache for `room` tokens; only B of `memory_mask` is read."""
         x_B1D = jnp.zeros((len(memory_mask_BS), 1, self.options.d_model), self.dtype)
         return memory, self.decoder.empty_cache(x_B1D, room, num_beams)
 
     def step(
         self, tokens_BWT: Array, position: Array, memory: tuple[()], cache: Cache
     ) -> tuple[Array, Cache]:
-        """Returns logits [B, W, T, V] after each of T further tokens of W beams, and the cache.
+        """Returns logits [B, W, T, V] after each of the next T tokens of W beams, and the cache.
 
-        `tokens` stand from `position` on. T is 1 to generate; a prompt can be one larger step.
+        `tokens` are at positions from `position` on. T is 1 in generation; a prompt is one step.
         """
         del memory
         queries = decoder_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
-        # One row of positions is enough: all rows are at the same positions.
+        # One row of positions is enough, because all rows have the same positions.
         positions_1Q = queries.view.query_positions_BT[:1]
         x_BQD = self._embed(queries.tokens_BQ, positions_1Q, train=False)
         x_BQD, cache = self.decoder.step(x_BQD, queries, None, None, cache.states)
@@ -96,7 +96,7 @@ class LanguageModel(nn.Module):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` rows of `length` tokens.
 
-        The FLOPs are counted as in `Transformer.flops`.
+        They are counted as in `Transformer.flops`.
         """
         decoder = stack.multiply_adds(self.options, length, causal=True)
         return 3 * 2 * rows * length * (decoder + self.options.d_model * self.vocab_size)
@@ -105,7 +105,7 @@ class LanguageModel(nn.Module):
         """Embeds tokens with variance 1, adds the positions, and applies dropout."""
         x_BTD, scale = self.embedding(tokens_BT), self.options.d_model**0.5
         if self.options.positions == "learned":
-            # Both tables are N(0, 1/d_model), as GPT's are alike.
+            # Both tables are N(0, 1/d_model), because GPT's have equal variances.
             x_BTD = self.add_positions(x_BTD, positions_BT) * scale
         else:
             x_BTD = self.add_positions(x_BTD * scale, positions_BT)

@@ -1,7 +1,7 @@
-"""The language modelling task: predict each token of a text from those before it.
+"""The language modelling task: predict each token of a text from the tokens before it.
 
-The lines of a split are one stream of tokens, in which END stands for the line break; a row is a
-window of the stream (streams.py). The score is the nats per token; e^nats is the perplexity.
+The lines of a split are one stream of tokens, with END for line breaks. A row is a window of the
+stream (streams.py). The score is the nats per token; e^nats is the perplexity.
 """
 
 import functools
@@ -32,9 +32,9 @@ def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data = config.data
     for key, tokens in (("data", data), ("evaluate", config.evaluate)):
-        # A batch holds a row.
+        # A row must fit into a batch.
         check_value(f"{key}.batch_tokens", tokens.batch_tokens, f"at least {data.context_length}")
-    # A vocabulary of 8 stands for the run's, which may not be learnt yet.
+    # A toy vocabulary of 8, because the run's may not be learnt yet.
     checked = model(config, {"vocab_size": 8})
     what = f"config.data.context_length={data.context_length}"
     saved_model.check_all_positions(config, checked, data.context_length, what)
@@ -44,10 +44,7 @@ def check(config: ConfigDict) -> None:
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
-    """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
-
-    `saved_config` is the workdir's; None in a new run, in its first process.
-    """
+    """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints."""
     corpora = splits.load_all(config, splits.text)
     vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
     for split, corpus in corpora.items():
@@ -56,7 +53,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
 
 
 def example(config: ConfigDict, rows: int) -> dict:
-    """Returns a batch of jax.ShapeDtypeStruct [rows, context_length]; `rows` 0: a full batch."""
+    """Returns a batch of jax.ShapeDtypeStruct [rows, context_length]; `rows` 0 for a full batch."""
     length = config.data.context_length
     return streams.example(rows or config.data.batch_tokens // length, length)
 
@@ -67,7 +64,7 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
 
 
 def reader(config: ConfigDict, folder: Path) -> Callable:
-    """Returns read(line, number) -> the model's inputs for one text, cut after one window."""
+    """Returns read(line, number) -> the model's inputs for one text, truncated to a window."""
     vocab = vocabularies.read(folder, config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
@@ -86,7 +83,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
     tokens = splits.prepared_tokens(config, vocab)
     ids = tokens.sides["text"].ids
     rows = streams.windows(len(ids), config.data.context_length)
-    # Training shifts each window at random; evaluation has each token as a target once.
+    # Training shifts windows at random; evaluation has each token as a target once.
     assemble = functools.partial(streams.assemble_shifted, ids)
     batches = Batches([rows], config.data.batch_tokens, config.train.seed, assemble)
     about = (

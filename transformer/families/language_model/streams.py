@@ -1,7 +1,7 @@
 """A stream of tokens -> the arrays of a batch: a row is a window of the stream.
 
-Lines follow one another, each with END for its line break. The first line has END before it as
-well, so that every line begins in the same way.
+The stream concatenates the lines, each with END for its line break. END also precedes the first
+line, so that all lines start alike.
 """
 
 import functools
@@ -19,8 +19,8 @@ def example(rows: int, length: int) -> dict:
 
 
 def windows(num_tokens: int, length: int) -> Rows:
-    """Returns the windows that cover a stream once, one a row: window i begins at i * length."""
-    # Rounded up: 5 tokens in rows of 3 are two windows, the second with one column of padding.
+    """Returns the windows that cover a stream once, one per row: window i starts at i * length."""
+    # Round up: 5 tokens in rows of 3 are two windows, the second with one column of padding.
     count = -(-num_tokens // length)
     return Rows(length, np.arange(count), np.arange(count + 1))
 
@@ -34,10 +34,10 @@ def assemble(
 ) -> dict:
     """Returns a batch of windows of the stream `ids`: items[i] in row row_of_item[i].
 
-    {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of `shape` (rows,
-    length); weights are 1 on tokens and 0 on padding. `key` is unused: nothing is random. Together
-    the windows have each token as a target exactly once. Window 1 of the stream 7 8 END 9 END, in
-    rows of 3:
+    It is {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of `shape` (rows,
+    length). Weights are 1 on tokens and 0 on padding. `key` is unused, as nothing is random. The
+    windows have each token as a target exactly once. Window 1 of the stream 7 8 END 9 END, in rows
+    of 3:
 
         targets      9    END  PAD
         tokens       END  9    PAD     the token before each target
@@ -56,13 +56,13 @@ def assemble_shifted(
 ) -> dict:
     """Returns a batch as `assemble` does, each window shifted by a random number of tokens.
 
-    So a token has another context in each epoch. The shift of window i is below the length, and
-    depends on `key` = (seed, t) and i alone. Windows are full if the stream is long enough.
+    A token thus has another context in each epoch. The shift of window i is below the length, and
+    depends only on `key` = (seed, t) and i. Windows are full if the stream is long enough.
     """
     length, starts = shape[1], []
-    last = max(0, len(ids) - length)  # where the last full window begins
+    last = max(0, len(ids) - length)  # start of the last full window
     for item in items.tolist():
-        # Length 4, 10 tokens: windows 0, 1, 2 begin in [0, 4), [4, 7), [6, 7).
+        # With length 4 and 10 tokens, windows 0, 1, 2 start in [0, 4), [4, 7), [6, 7).
         first = min(item * length, last)
         stop = min(first + length, last + 1)
         starts.append(np.random.default_rng((*key, item)).integers(first, stop))
@@ -72,11 +72,11 @@ def assemble_shifted(
 def _lay(
     ids: np.ndarray, starts: np.ndarray, row_of_item: np.ndarray, shape: tuple[int, int]
 ) -> dict:
-    """Lays out the windows that begin at `starts`, in their rows."""
-    # A window that starts at 3 has the targets 3 4 5, and the tokens 2 3 4 before them.
+    """Lays out the windows that start at `starts` in their rows."""
+    # A window that starts at 3 has targets 3 4 5 and the tokens before them, 2 3 4.
     at_IT = starts[:, None] + np.arange(shape[1])  # of each target in the stream; I: items
     real_IT = at_IT < len(ids)
-    # Padding lies behind the stream's end: its indices are clipped, and its values not used.
+    # Padding is after the stream's end, so clip its indices; its values are not used.
     before_IT = np.where(at_IT > 0, ids[np.clip(at_IT - 1, 0, len(ids) - 1)], END)
     positions_IT = np.broadcast_to(np.arange(shape[1]), at_IT.shape)
 

@@ -1,7 +1,7 @@
-"""The task of remembering: copying or associative recall, trained short and tested long.
+"""The memory task: copying or associative recall, trained short and tested long.
 
-Nothing is read: an item of training is a function of (seed, t, item), one of validation or test of
-(split, length, item), the same for all runs. Scores are accuracies by length.
+Items are generated: a training item from (seed, t, item), a validation or test item from (split,
+length, item), the same for all runs. Scores are accuracies by length.
 """
 
 import functools
@@ -25,11 +25,11 @@ from transformer.tasks.task import Task, abstract_params, build_model, make_task
 Tree = dict
 
 FREE = ()
-# 'accuracy' is that of the lengths that training has. Chosen by longer ones, the best params would
-# have been fitted to them, and their accuracy would not say what a model makes of unseen lengths.
+# 'accuracy' is at trained lengths. Params chosen by longer lengths would be fitted to them, and
+# their accuracy would not show how a model generalises to unseen lengths.
 SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "answer"}
-SPLITS = ("train", "validation", "test")  # their numbers keep their items apart
-# An answer is certain, so that smoothing has no use here; and the logits are small.
+SPLITS = ("train", "validation", "test")  # their indices make their items differ
+# Answers are certain, so smoothing is useless; the logits are small.
 LOSS = {"label_smoothing": 0.0, "smoothed_over": "all_classes", "blocks": 1}
 model = build_model
 
@@ -60,13 +60,13 @@ def check(config: ConfigDict) -> None:
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
-    """Returns the config: there is nothing to build."""
+    """Returns the config, as nothing needs building."""
     del folder, saved_config
     return config
 
 
 def identity(config: ConfigDict) -> dict[str, str]:
-    """Returns what ids mean: the problem and its number of symbols."""
+    """Returns the meaning of ids: the problem and its number of symbols."""
     return {"problem": f"{config.data.problem} of {config.data.symbols} symbols"}
 
 
@@ -78,7 +78,7 @@ def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
 
 
 def example(config: ConfigDict, rows: int) -> dict:
-    """Returns a batch of jax.ShapeDtypeStruct; `rows` 0: a full batch of training."""
+    """Returns a batch of jax.ShapeDtypeStruct; `rows` 0 for a full training batch."""
     length = row_length(config, config.data.max_length)
     assemble = functools.partial(problems.assemble, None)  # draws nothing
     return example_of(assemble, rows or config.data.batch_tokens // length, length)
@@ -108,7 +108,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
 
     room = row_length(config, data.max_length)
     count = data.batch_tokens // room
-    # An epoch is a batch: no item comes twice.
+    # An epoch is one batch, because no item comes twice.
     rows = Rows(room, np.arange(count), np.arange(count + 1))
     assemble = functools.partial(problems.assemble, draw)
     batches = Batches([rows], data.batch_tokens, config.train.seed, assemble)
@@ -120,7 +120,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
 
 
 def tested_lengths(config: ConfigDict, split: str) -> list[int]:
-    """Returns the lengths of a split: of 'validation' those that training has, of 'test' all."""
+    """Returns the lengths of a split: in 'validation' the trained lengths, in 'test' all."""
     longest = config.data.max_length if split == "validation" else np.inf
     return [length for length in config.data.test_lengths if length <= longest]
 
@@ -128,9 +128,9 @@ def tested_lengths(config: ConfigDict, split: str) -> list[int]:
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of 'validation' or 'test'.
 
-    An answer is right if its token has the largest logit. Scores are shares of right answers:
-    'accuracy_32' of each length, and 'accuracy' of those that training has; and their mean nats,
-    'loss'. Outputs are 'item', 'answer' and 'prediction', a line an item.
+    An answer is right if its token has the largest logit. Scores are shares of right answers,
+    'accuracy_32' for length 32 and 'accuracy' for all trained lengths, and their mean nats, 'loss'.
+    Outputs are 'item', 'answer' and 'prediction', one line per item.
     """
     del folder
     data, problem = config.data, PROBLEMS[config.data.problem]
@@ -138,7 +138,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
 
     drawn, groups = [], []
     for length in lengths:
-        # Items are numbered through: 64 of length 32 are 0 to 63, those of length 64 begin at 64.
+        # Number items over all lengths: 64 of length 32 are 0 to 63, length 64 starts at 64.
         numbers = len(drawn) + np.arange(count)
         groups.append(Rows(row_length(config, length), numbers, np.arange(count + 1)))
         for i in range(count):
@@ -154,7 +154,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     items, expected = zip(*drawn, strict=True)
     text = functools.partial(problems.text, problem=problem, symbols=data.symbols)
     dataset = {"item": [*map(text, items)], "answer": [*map(text, expected)]}
-    sizes = [len(x) for x in expected]  # the answers of each item
+    sizes = [len(x) for x in expected]  # answers per item
     length_of_answer = np.repeat(np.repeat(lengths, count), sizes)
 
     def score(params: Tree) -> tuple[dict, dict]:
@@ -164,7 +164,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
         scores = {"accuracy": float(right[seen].mean()), "loss": float(nats[seen].mean())}
         for length in lengths:
             scores[f"accuracy_{length}"] = float(right[length_of_answer == length].mean())
-        # Where the answers of an item end, those of the next begin.
+        # Split the answers by item.
         predictions = np.split(predicted, np.cumsum(sizes)[:-1])
         return scores, {**dataset, "prediction": [*map(text, predictions)]}
 

@@ -1,16 +1,15 @@
-"""Items that need memory, drawn from numbers alone, and the arrays of a batch.
+"""Items that need memory, drawn at random, and the arrays of a batch.
 
     copy     a b c | a b c       a sequence, a separator, the sequence again (Graves et al. 2014,
                                  "Neural Turing Machines", section 4.1)
-    recall   k1 v1 k2 v2 k2 k1   keys with their values, then each key once more, in another order,
-                                 to be answered by its value: v2 v1 (multi-query associative
-                                 recall, Arora et al. 2023, "Zoology")
+    recall   k1 v1 k2 v2 k2 k1   keys with their values, then each key again in another order; the
+                                 answers are the values v2 v1 (multi-query associative recall,
+                                 Arora et al. 2023, "Zoology")
 
-An item's length is that of what is to be remembered: 3 symbols, and 4 keys and values, here. The
-answers belong to the last positions of an item, an answer a position. With fewer keys than pairs,
-a longer item would only repeat them: configs/memory.py:recall has keys for 512 symbols. Departure
-from Arora et al., whose queries stand at random positions among padding: here they follow one
-another.
+An item's length counts the symbols to remember: here 3 symbols, and 4 keys and values. The answers
+are at the last positions of an item, one per position. With fewer keys than pairs, a longer item
+would only repeat keys, so configs/memory.py:recall has keys for 512 symbols. Not in the paper of
+Arora et al.: queries follow one another, without random positions and padding.
 """
 
 from collections.abc import Callable
@@ -24,24 +23,24 @@ PAD, SEPARATOR, FIRST_SYMBOL = 0, 1, 2
 
 
 class Problem(NamedTuple):
-    """How the items of a problem are drawn, and what their symbols are called."""
+    """A problem: draws items, and names symbols."""
 
     draw: Callable[[np.random.Generator, int, int], Item]  # (random, length, symbols)
-    prefixes: tuple[str, ...]  # of the names of symbols, one for each alphabet
+    prefixes: tuple[str, ...]  # of the names of symbols, one per alphabet
 
 
 def copy(random: np.random.Generator, length: int, symbols: int) -> Item:
-    """Returns a sequence of `length` symbols, a separator, and the sequence to be predicted."""
+    """Returns a sequence of `length` symbols, a separator, and the sequence to predict."""
     sequence = FIRST_SYMBOL + random.integers(symbols, size=length)
-    # The answer at a position is the token after it: the separator is answered by the first symbol.
+    # The answer at a position is the next token; at the separator, the first symbol.
     return np.concatenate([sequence, [SEPARATOR], sequence[:-1]]), sequence
 
 
 def recall(random: np.random.Generator, length: int, symbols: int) -> Item:
     """Returns `length` / 2 pairs of a key and its value, and each key as a query.
 
-    Keys and values have an alphabet of `symbols` each. The keys differ while there are enough of
-    them: 10 pairs of 8 keys have all keys, two of them twice or one of them three times.
+    Keys and values have an alphabet of `symbols` each. Keys repeat only if there are more pairs
+    than symbols: 10 pairs of 8 keys have all keys, and two repetitions.
     """
     pairs = length // 2
     value_of_key = symbols + random.integers(symbols, size=symbols)
@@ -58,13 +57,13 @@ PROBLEMS = {"copy": Problem(copy, ("",)), "recall": Problem(recall, ("k", "v"))}
 
 
 def row_length(problem: Problem, length: int, symbols: int) -> int:
-    """Returns the tokens of an item, which do not depend on the draw: of copying 2 * `length`."""
+    """Returns the number of tokens of an item, which any draw has: 2 * `length` in copying."""
     tokens, _ = problem.draw(np.random.default_rng(0), length, symbols)
     return len(tokens)
 
 
 def text(ids: np.ndarray, problem: Problem, symbols: int) -> str:
-    """Returns ids as text: '3 0 | 3' of copying, 'k3 v0 k3' of recall; '_' is padding."""
+    """Returns ids as text: '3 0 | 3' in copying, 'k3 v0 k3' in recall; '_' is padding."""
     names = ["_", "|"]
     names += [f"{prefix}{i}" for prefix in problem.prefixes for i in range(symbols)]
     return " ".join(names[i] for i in ids)
@@ -77,10 +76,10 @@ def assemble(
     shape: tuple[int, int],
     key: tuple[int | None, int],
 ) -> dict:
-    """Returns a batch of items, one a row: item draw(*key, i) for each i of `items`.
+    """Returns a batch of items, one per row: item draw(*key, i) for each i of `items`.
 
-    {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of `shape` (rows,
-    length); weights are 1 where an answer is asked. Copying 7 8 in a row of 5:
+    It is {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of `shape` (rows,
+    length). Weights are 1 at answers. Copying 7 8 in a row of 5:
 
         tokens       7  8  |  7  PAD
         positions    0  1  2  3  0

@@ -1,4 +1,4 @@
-"""The average of the positions so far, gated (Zhang, Xiong and Su 2018, "Accelerating Neural
+"""A gated average of the positions so far (Zhang, Xiong and Su 2018, "Accelerating Neural
 Transformer via an Average Attention Network")."""
 
 import flax.linen as nn
@@ -16,9 +16,9 @@ Array = jax.Array
 class Average(nn.Module):
     """y_t = i_t * x_t + f_t * g_t, where g_t is the mean of x_1 to x_t (equations 1, 4 and 5).
 
-    The gates i and f are sigmoids of a linear map of [x_t; g_t]. In an encoder the mean is that of
-    the whole text. Departure from the paper, which has a feed-forward network on top of the mean:
-    the layer's own follows.
+    The gates i and f are sigmoids of a linear map of [x_t; g_t]. In an encoder the mean is over the
+    whole text. Not as in the paper: its feed-forward network on top of the mean is left out,
+    because the layer's own follows.
     """
 
     options: LayerOptions
@@ -31,7 +31,7 @@ class Average(nn.Module):
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         del train
         seen_BTS = view.mask_BTS.astype(jnp.float32)
-        # Padding sees nothing: 0 / 1 instead of 0 / 0.
+        # Padding sees nothing, so divide 0 by 1 instead of 0.
         count_BT1 = jnp.maximum(seen_BTS.sum(axis=-1, keepdims=True), 1)
         return self._gated(x_BTD, jnp.einsum("BTS,BSD->BTD", seen_BTS, x_BTD) / count_BT1)
 
@@ -42,7 +42,7 @@ class Average(nn.Module):
     def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:
         x_BWTD = queries.per_beam(x_BQD)
         sums_BWTD = state[:, :, None] + jnp.cumsum(x_BWTD.astype(jnp.float32), axis=2)
-        # Token t of this step is at position + t, and has as many before it.
+        # Token t of this step is at position + t, so its mean has one more element.
         count_T1 = queries.position + 1 + jnp.arange(x_BWTD.shape[2])[:, None]
         means_BQD = queries.in_order(sums_BWTD / count_T1)
         return self._gated(x_BQD, means_BQD), sums_BWTD[:, :, -1]

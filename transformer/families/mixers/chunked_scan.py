@@ -1,4 +1,4 @@
-"""What recurrent mixers share: where texts start, a scan over chunks, and a step of beams."""
+"""Functions that recurrent mixers share: starts of texts, a scan over chunks, a step of beams."""
 
 import functools
 from collections.abc import Callable
@@ -14,10 +14,10 @@ Tree = Any
 
 
 def text_starts(x_BTD: Array, segments_BT: Array | None) -> Array:
-    """Returns where a row goes on with another text, or with padding: bool [B, T].
+    """Returns where a row continues with another text, or with padding: bool [B, T].
 
-    Segments 1 1 2 2 0 give 0 0 1 0 1. The first position is none: it continues the state that the
-    scan begins with.
+    Segments 1 1 2 2 0 give 0 0 1 0 1. The first position is no start, because it continues the
+    scan's initial state.
     """
     if segments_BT is None:
         return jnp.zeros(x_BTD.shape[:2], bool)
@@ -25,33 +25,33 @@ def text_starts(x_BTD: Array, segments_BT: Array | None) -> Array:
 
 
 def reverse(arrays: Tree) -> Tree:
-    """Returns arrays [B, T, ...] from the last position to the first."""
+    """Returns arrays [B, T, ...] with the positions reversed."""
     return jax.tree.map(lambda x: jnp.flip(x, axis=1), arrays)
 
 
 def scan_chunks(function: Callable, state: Tree, arrays: Tree, chunk: int) -> tuple[Tree, Array]:
-    """Applies function(state, arrays) -> (state, y) to one chunk of positions after the other.
+    """Applies function(state, arrays) -> (state, y) to the chunks of positions in turn.
 
-    The arrays are [B, T, ...], those of a call [B, chunk, ...]. Zeros (and False) fill up the last
-    chunk, and must leave the state as it is. Returns the last state and y [B, T, ...].
+    The arrays are [B, T, ...], and [B, chunk, ...] in a call. The last chunk is padded with zeros
+    (and False), which must not change the state. Returns the last state and y [B, T, ...].
 
-    The backward pass computes each chunk again: only the arrays and the states between chunks are
-    kept for it.
+    The backward pass recomputes each chunk, so that only the arrays and the states between chunks
+    are kept.
     """
     T = jax.tree.leaves(arrays)[0].shape[1]
-    # A step of decoding may have few positions: these are one chunk.
+    # A step of decoding may be shorter than a chunk.
     chunk = min(T, chunk)
     split = functools.partial(_split, chunk=chunk, count=-(-T // chunk))
-    # What prevents XLA from merging the two computations is not needed in a loop, and costs time.
+    # In a loop, preventing common subexpression elimination is unnecessary, and costs time.
     function = jax.checkpoint(function, prevent_cse=False)
     state, y = jax.lax.scan(function, state, jax.tree.map(split, arrays))
-    # [n, B, chunk, ...] -> [B, n * chunk, ...], of which the first T are asked for.
+    # [n, B, chunk, ...] -> [B, n * chunk, ...], without the padding after T.
     count, B, _, *rest = y.shape
     return state, y.swapaxes(0, 1).reshape(B, count * chunk, *rest)[:, :T]
 
 
 def _split(x: Array, chunk: int, count: int) -> Array:
-    """Returns x [B, T, ...] as [count, B, chunk, ...]: lax.scan loops over the first axis."""
+    """Returns x [B, T, ...] as [count, B, chunk, ...], because lax.scan loops over axis 0."""
     B, T, *rest = x.shape
     padding = [(0, 0), (0, count * chunk - T), *[(0, 0)] * len(rest)]
     return jnp.pad(x, padding).reshape(B, count, chunk, *rest).swapaxes(0, 1)
@@ -60,7 +60,7 @@ def _split(x: Array, chunk: int, count: int) -> Array:
 def step_beams(
     function: Callable, x_BQD: Array, queries: Queries, state: Tree
 ) -> tuple[Array, Tree]:
-    """Continues the rows of all beams: function(x [B * W, T, D], arrays [B * W, ...]) -> both.
+    """Applies function(x [B * W, T, D], arrays [B * W, ...]) -> (y, arrays) to all beams.
 
     Returns the outputs in the order of the queries, and the new state.
     """

@@ -17,10 +17,10 @@ Array = jax.Array
 class Convolution(nn.Module):
     """y_t = a * sigmoid(b), where [a; b] = W [x_{t-width+1}; ...; x_t] + bias (section 3.2).
 
-    This is the gated linear unit of Dauphin et al. 2017. In an encoder t is in the middle; of an
-    even width one more position is before t than after it. Taps beyond the ends of a text read
-    zeros. Departures from the paper: no weight normalisation and other initial values, because the
-    layer normalises activations; the residual connection and dropout are the layer's.
+    This is the gated linear unit of Dauphin et al. 2017. In an encoder t is in the middle; an even
+    width has one more position before t than after it. Taps beyond the ends of a text read zeros.
+    Not as in the paper: no weight normalisation and other initial values, because the layer
+    normalises activations. The residual connection and dropout are the layer's.
     """
 
     options: LayerOptions
@@ -39,14 +39,14 @@ class Convolution(nn.Module):
         return self._gated([shifts.shifted(x_BTD, view.segments_BT, i) for i in offsets])
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
-        """Returns zeros in the place of the last width - 1 inputs, which a text begins with."""
+        """Returns zeros for the width - 1 inputs before a text."""
         del room
         B, _, D = x_BTD.shape
         return jnp.zeros((B, num_beams, self.width - 1, D), x_BTD.dtype)
 
     def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:
-        # P = width - 1 + T positions: with width 3, a step of two tokens reads a b | c d, whose
-        # taps are a b, b c and c d, and leaves c d.
+        # P = width - 1 + T positions. With width 3, a step of two tokens reads a b | c d, has taps
+        # a b, b c and c d, and leaves c d.
         x_BWPD = jnp.concatenate([state, queries.per_beam(x_BQD)], axis=2)
         T = x_BWPD.shape[2] - (self.width - 1)
         y_BWTD = self._gated([x_BWPD[:, :, j : j + T] for j in range(self.width)])
@@ -59,6 +59,6 @@ class Convolution(nn.Module):
 
     def _gated(self, taps: list[Array]) -> Array:
         """Returns the gated convolution of its taps, each of the output's shape."""
-        # The taps side by side, [..., width * D]: one product is as fast as one for each of three
-        # taps in float32, and a fifth faster than one for each of seven in bfloat16 (CPUs).
+        # Concatenate the taps, [..., width * D], for a single product. On CPUs it is as fast as a
+        # product per tap for three taps in float32, and a fifth faster for seven in bfloat16.
         return nn.glu(self.inner(jnp.concatenate(taps, axis=-1)))

@@ -1,5 +1,5 @@
-"""Linear attention whose state decays by gates (Yang, Wang, Shen, Panda and Kim 2024, "Gated Linear
-Attention Transformers with Hardware-Efficient Training")."""
+"""Gated linear attention (Yang, Wang, Shen, Panda and Kim 2024, "Gated Linear Attention
+Transformers with Hardware-Efficient Training")."""
 
 import flax.linen as nn
 import jax
@@ -16,33 +16,33 @@ Array = jax.Array
 
 GATE_RANK = 16  # of W_1 W_2 (section 4.4)
 TEMPERATURE = 16  # tau: gates are the 16th root of sigmoids (section 4.4)
-# A key of a chunk is multiplied by exp(32 * 2) = 6e27 at most; float32 ends at 3e38.
+# A chunk's keys are multiplied by at most exp(32 * 2) = 6e27, within float32's 3e38.
 LONGEST_CHUNK = 32
 LOWEST_LOG_DECAY = -2.0
 
 
 class GatedLinear(nn.Module):
-    """Reads each head's state [K, C], which decays by gates and takes up values at their keys.
+    """Reads each head's state [K, C], which decays by gates and stores values at their keys.
 
         S_t = diag(alpha_t) S_{t-1} + k_t^T v_t and o_t = q_t S_t        (section 4.1)
         alpha_t = sigmoid(x_t W_1 W_2 + b)^(1 / tau)                     (section 4.4)
         y_t = (swish(x_t W_r + b_r) * Norm(o_t)) W_o, with the norm of the layers
 
     With alpha = 1 this is the linear attention of Katharopoulos et al. 2020 ("Transformers are
-    RNNs") without its feature map and without the division by the sum of the weights.
+    RNNs") without its feature map and without division by the sum of the weights.
 
-    An encoder adds a second recurrence, from the last position to the first, with gates of its own
-    and the same queries, keys and values: o_t has the position's own value twice.
+    An encoder adds a second recurrence, from the last position to the first, with its own gates and
+    the same queries, keys and values, so that o_t has the position's own value twice.
 
-    Departures: alpha is at least exp(-2), which would take a sigmoid of exp(-32). With this bound
-    float32 holds the decays of a chunk, and there are no chunks within chunks (section 4.3). Keys
-    are as wide as those of attention by config.model.key_size, the paper's half as wide as values.
+    Not as in the paper: alpha is at least exp(-2), a sigmoid of exp(-32). This bound keeps the
+    decays of a chunk within float32, without chunks within chunks (section 4.3). Keys have
+    config.model.key_size, as in attention; the paper's are half as wide as values.
     """
 
     options: LayerOptions
     causal: bool
     dtype: jnp.dtype
-    chunk: int = 16  # positions that are computed at once; it changes the cost alone
+    chunk: int = 16  # positions computed at once; affects only the cost
 
     def setup(self) -> None:
         rule = f"at least 1 and at most {LONGEST_CHUNK}"
@@ -77,7 +77,7 @@ class GatedLinear(nn.Module):
         chunk = min(length, self.chunk)
         # Queries and keys, and values, gate and output.
         projections = D * H * (2 * K + 3 * C)
-        # The decays' maps, sums over a chunk as in attention, what a state takes up and gives.
+        # The decays' maps, sums over a chunk as in attention, writes and reads of a state.
         recurrence = GATE_RANK * (D + H * K) + H * (chunk * (K + C) + 2 * K * C)
         return projections + recurrence * (1 if self.causal else 2)
 
@@ -87,7 +87,7 @@ class GatedLinear(nn.Module):
     def _mix(
         self, x_BTD: Array, state_BHKC: Array, segments_BT: Array | None = None
     ) -> tuple[Array, Array]:
-        """Returns y [B, T, D] and the last state; without segments a row is one text."""
+        """Returns y [B, T, D] and the last state; `segments_BT` is None if a row is one text."""
         qkv = self.query(x_BTD), self.key(x_BTD), self.value(x_BTD)
         arrays = x_BTD, qkv, segments_BT
         last_BHKC, o_BTHC = self._read(self.decay, state_BHKC, *arrays)
@@ -122,10 +122,10 @@ def read_chunk(state_BHKC: Array, arrays: tuple[Array, ...]) -> tuple[Array, Arr
     *floats, starts_BT = arrays
     q_BTHK, k_BTHK, v_BTHC, log_decays_BTHK = (x.astype(jnp.float32) for x in floats)
     # With G_t = log(alpha_1) + ... + log(alpha_t), the key of position s has decayed by
-    # exp(G_t - G_s) at position t: exp(G_t) is a factor of the query, exp(-G_s) one of the key.
+    # exp(G_t - G_s) at position t. Multiply the query by exp(G_t) and the key by exp(-G_s).
     sums_BTHK = jnp.cumsum(log_decays_BTHK, axis=1)
     q_decayed_BTHK = q_BTHK * jnp.exp(sums_BTHK)
-    # Numbers of the texts in this chunk: the state is of text 0.
+    # Number the texts in this chunk from 0, the state's text.
     text_BT = jnp.cumsum(starts_BT, axis=1)
     T = text_BT.shape[1]
     mask_BTS = (text_BT[:, :, None] == text_BT[:, None]) & jnp.tri(T, dtype=bool)
@@ -134,7 +134,7 @@ def read_chunk(state_BHKC: Array, arrays: tuple[Array, ...]) -> tuple[Array, Arr
     of_state_BTHC = jnp.einsum("BTHK,BHKC->BTHC", q_decayed_BTHK, state_BHKC)
     of_state_BTHC = jnp.where((text_BT == 0)[:, :, None, None], of_state_BTHC, 0)
     o_BTHC = jnp.einsum("BHTS,BSHC->BTHC", scores_BHTS, v_BTHC) + of_state_BTHC
-    # The next state is of the chunk's last text alone. A key decays until the end of the chunk.
+    # The next state has the chunk's last text only. Keys decay until the end of the chunk.
     in_last_BT = text_BT == text_BT[:, -1:]
     k_BTHK *= jnp.exp(sums_BTHK[:, -1:] - sums_BTHK)
     k_BTHK = jnp.where(in_last_BT[:, :, None, None], k_BTHK, 0)

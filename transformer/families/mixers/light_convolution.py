@@ -21,11 +21,11 @@ class LightConvolution(nn.Module):
     """A linear map with a gated linear unit, a depthwise convolution, a linear map (figure 2b).
 
     The convolution's output at t, in a channel of head h, is the sum over its taps j of
-    softmax(w_h)_j x_{t+j}: all D / H channels of a head share the weights of `width` taps, which
-    are normalised over the taps (section 3). In an encoder t is in the middle; of an even width one
-    more position is before t than after it. Taps beyond the ends of a text read zeros, as in the
-    paper's padded convolution: the weights of the other taps are not normalised again. In training,
-    normalised weights are dropped at the rate of attention dropout (DropConnect, section 3).
+    softmax(w_h)_j x_{t+j}. The D / H channels of a head share the weights of `width` taps, which
+    are normalised over the taps (section 3). In an encoder t is in the middle; an even width has
+    one more position before t than after it. As in the paper's padded convolution, taps beyond the
+    ends of a text read zeros, and the other weights are not renormalised. In training, normalised
+    weights are dropped at the rate of attention dropout (DropConnect, section 3).
     """
 
     options: LayerOptions
@@ -52,7 +52,7 @@ class LightConvolution(nn.Module):
         return self.outer(self._sum_taps(weights_BTJH, h_BPD))
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
-        """Returns zeros in the place of what was convolved at the last width - 1 positions."""
+        """Returns zeros for the convolution's inputs at the width - 1 positions before a text."""
         del room
         B, _, D = x_BTD.shape
         return jnp.zeros((B, num_beams, self.width - 1, D), self.dtype)
@@ -84,7 +84,7 @@ class LightConvolution(nn.Module):
         self.dropout = dense.Dropout(rate=self.options.attention_dropout_rate)
 
     def _normalised_weights(self, h_BTD: Array, *, train: bool) -> Array:
-        """Returns weights_BTJH in float32: here the same ones at all positions."""
+        """Returns weights_BTJH in float32, here equal at all positions."""
         weights_JH = nn.softmax(self.weights.astype(jnp.float32), axis=0)
         weights_JH = self.dropout(weights_JH, deterministic=not train)
         return jnp.broadcast_to(weights_JH, (*h_BTD.shape[:2], *weights_JH.shape))
@@ -92,14 +92,14 @@ class LightConvolution(nn.Module):
     def _sum_taps(self, weights_BTJH: Array, h_BPD: Array) -> Array:
         """Returns the convolution's output [B, T, D]."""
         B, T, _, H = weights_BTJH.shape
-        # Channels of a head are neighbours: [B, P, D] -> [B, P, H, D / H] and back.
+        # Channels of a head are adjacent: [B, P, D] -> [B, P, H, D / H] and back.
         return sum_taps(weights_BTJH, h_BPD.reshape(B, h_BPD.shape[1], H, -1)).reshape(B, T, -1)
 
 
 class DynamicConvolution(LightConvolution):
     """A lightweight convolution whose weights at t are the softmax of a linear map of its input.
 
-    The input is that at t alone, after the gated linear unit (section 4, figure 2c).
+    The input is at t only, after the gated linear unit (section 4, figure 2c).
     """
 
     def setup(self) -> None:
@@ -122,9 +122,9 @@ class DynamicConvolution(LightConvolution):
 def sum_taps(weights_BTJH: Array, x_BPHC: Array) -> Array:
     """Returns y_BTHC, at t the sum over j of weights[t, j] * x[t + j], where P = T + J - 1.
 
-    It is summed in float32, the type of the weights, and has the type of x. Its gradient is written
-    out: on CPUs that of autodiff takes 1.5 to 5 times as long for 7 taps, and 4 to 8 times for 31,
-    which is more than the rest of the mixer takes (d_model 256).
+    It is summed in float32, the dtype of the weights, and has the dtype of x. Its gradient is
+    explicit, because on CPUs autodiff's takes 1.5 to 5 times as long for 7 taps, and 4 to 8 times
+    for 31, more than the rest of the mixer (d_model 256).
     """
     _, T, J, _ = weights_BTJH.shape
     taps = (weights_BTJH[:, :, j, :, None] * x_BPHC[:, j : j + T] for j in range(J))
@@ -138,8 +138,8 @@ def _sum_taps_forward(weights_BTJH: Array, x_BPHC: Array) -> tuple[Array, tuple[
 def _sum_taps_backward(operands: tuple[Array, Array], gradient_BTHC: Array) -> tuple[Array, Array]:
     weights_BTJH, x_BPHC = operands
     _, T, J, _ = weights_BTJH.shape
-    # x[p] is tap j of position p - j: another sum of taps, in the opposite order, of the gradient.
-    # With J = 3, p = 5: weights[3, 2] * gradient[3] + weights[4, 1] * gradient[4] + ...
+    # x[p] is tap j of position p - j, so its gradient is a sum of taps in the opposite order. With
+    # J = 3, p = 5: weights[3, 2] * gradient[3] + weights[4, 1] * gradient[4] + ...
     turned = [_pad(weights_BTJH[:, :, j], j, J - 1 - j) for j in reversed(range(J))]
     padded = _pad(gradient_BTHC, J - 1, J - 1)
     x_gradient = sum_taps(jnp.stack(turned, axis=2), padded)
@@ -149,7 +149,7 @@ def _sum_taps_backward(operands: tuple[Array, Array], gradient_BTHC: Array) -> t
         product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
         return product("BTHC,BTHC->BTH", gradient_BTHC, tap_BTHC)
 
-    # One tap after the other: all products at once would be [B, T, J, D].
+    # Tap by tap, because all products at once would be [B, T, J, D].
     weights_gradient_JBTH = jax.lax.map(weights_gradient, jnp.arange(J))
     return jnp.moveaxis(weights_gradient_JBTH, 0, 2), x_gradient
 
@@ -158,5 +158,5 @@ sum_taps.defvjp(_sum_taps_forward, _sum_taps_backward)
 
 
 def _pad(x_BTD: Array, before: int, after: int) -> Array:
-    """Adds zeros before and after the positions, axis 1."""
+    """Pads the positions, axis 1, with zeros before and after."""
     return jnp.pad(x_BTD, [(before, after) if i == 1 else (0, 0) for i in range(x_BTD.ndim)])

@@ -1,6 +1,6 @@
 """Self-attention to near positions only (Vaswani et al. 2017, section 4: "restricted").
 
-In the last row of the paper's table 1 it takes O(r T D) to attend to r positions, not O(T^2 D).
+It takes O(r T D) to attend to r positions, not O(T^2 D) (last row of the paper's table 1).
 """
 
 import functools
@@ -15,26 +15,26 @@ from transformer.models.cache import KeysValues, Queries, Slots
 from transformer.models.masks import View, same_segment
 
 Array = jax.Array
-SHORTEST_BLOCK = 16  # also for shorter windows: products of fewer rows are not faster
+SHORTEST_BLOCK = 16  # even for shorter windows, because products of fewer rows are not faster
 
 
 class Ring(Slots):
-    """Slots of `window` positions: what beam w wrote at p is in slot (p mod window) * W + w."""
+    """Slots of `window` positions; beam w writes position p to slot (p mod window) * W + w."""
 
     def grow(self, times: int) -> "Ring":
-        """Returns the ring as it is: a new position takes the slots of the oldest one."""
+        """Returns the ring itself, because a new position takes the slots of the oldest."""
         del times
         return self
 
 
 class Local(SelfAttention):
-    """Attends to the positions less than `window` away; causal, to the last `window` ones.
+    """Attends to the positions less than `window` away; if causal, to the last `window` positions.
 
-    Long rows are cut into blocks of at least `window` positions. Queries are compared with the keys
-    of their own block, of the one before and, in an encoder, of the one after, beyond which none is
-    near: time and memory are linear in T. Rows of no more keys than that are masked instead, and
-    only their weights are sown: those of blocks are no map [B, H, T, S]. Decoding keeps the keys
-    and values of `window` positions, however long the output gets.
+    Long rows are cut into blocks of at least `window` positions. A block's queries attend to the
+    keys of their own block, of the previous and, in an encoder, of the next block. Time and memory
+    are thus linear in T. Rows with no more keys are masked instead, and sow their weights; blocks
+    sow none, because they have no map [B, H, T, S]. Decoding keeps the keys and values of `window`
+    positions, however long the output.
     """
 
     window: int
@@ -60,11 +60,11 @@ class Local(SelfAttention):
         start, W, window = queries.position, queries.num_beams, self.window
         T = x_BQD.shape[1] // W
         if T == 1:
-            # Written over position start - window, which is no longer near. Then place r holds the
+            # Overwrite position start - window, which is no longer near. Place r then holds the
             # last p <= start with p mod window = r: with window 4 and start 5, positions 4 5 2 3.
             place, held_P = start % window, start - (start - jnp.arange(window)) % window
         else:
-            # The ring in the order of positions, from start - window on, with T more places.
+            # Unroll the ring from position start - window on, with T more places.
             keys_BHKN, values_BHNC = _roll(state, -start * W)
             more, no = (0, T * W), (0, 0)
             state = Slots(
@@ -74,7 +74,7 @@ class Local(SelfAttention):
         queries = queries._replace(position=place, view=self._ring_view(queries, held_P))
         y_BQD, state = super().step(x_BQD, queries, state)
         if T > 1:
-            # The last `window` positions go back to their places in a ring.
+            # Put the last `window` positions back into their places in a ring.
             last = state.keys_BHKN[..., -window * W :], state.values_BHNC[:, :, -window * W :]
             state = _roll(last, (start + T) * W)
         return y_BQD, Ring(*state)
@@ -88,7 +88,7 @@ class Local(SelfAttention):
 
     @property
     def _keys_of_block(self) -> int:
-        """The number of keys that a block's queries are compared with, those of 2 or 3 blocks."""
+        """The number of keys that a block's queries attend to, those of 2 or 3 blocks."""
         return (2 if self.causal else 3) * self._block_size
 
     def _are_near(self, queries_BT: Array, keys_BS: Array) -> Array:
@@ -100,15 +100,15 @@ class Local(SelfAttention):
     ) -> Array:
         """Returns context_BTHC; the blocks of all rows are the rows of one call of `attend`."""
         (B, T, H, _), (k_BHKS, v_BHSC) = q_BTHK.shape, keys_values
-        # One row of a view may be that of all; without segments a row is one text.
+        # All rows may share a row of positions; without segments a row is one text.
         positions_BT = jnp.broadcast_to(view.query_positions_BT, (B, T))
         segments_BT = 1 if view.segments_BT is None else view.segments_BT
         segments_BT = jnp.broadcast_to(segments_BT, (B, T))
-        # From here on B is B * n, T the size of a block, S that of the two or three that it sees.
+        # From here on B is B * n, T the size of a block, S the size of two or three blocks.
         own = functools.partial(blocks, size=self._block_size)
         seen = functools.partial(own, before=1, after=0 if self.causal else 1)
         queries_BT, keys_BS = own(positions_BT, axis=1), seen(positions_BT, axis=1)
-        # Padding, that of blocks, too, is in segment 0.
+        # Padding, including that of blocks, is in segment 0.
         mask_BTS = same_segment(own(segments_BT, axis=1), seen(segments_BT, axis=1))
         mask_BTS &= self._are_near(queries_BT, keys_BS)
         if self.causal:
@@ -120,15 +120,15 @@ class Local(SelfAttention):
         return context_BTHC.reshape(B, -1, H, context_BTHC.shape[-1])[:, :T]
 
     def _ring_view(self, queries: Queries, held_P: Array) -> View:
-        """Returns the view of the slots of positions `held_P`; those below 0 are empty.
+        """Returns the view of the slots of positions `held_P`; positions below 0 are empty.
 
-        Token t is element window + t of `held_P`; of a single token, all of them are the past.
+        Token t is element window + t of `held_P`; a single token sees all elements.
         """
         queries_BQ, W = queries.view.query_positions_BT, queries.num_beams
         (B, Q), P = queries_BQ.shape, len(held_P)
         ancestry_BWP = jnp.take(queries.ancestry_BWP, held_P, axis=2, mode="clip")
         mask_BQN = cache.history_mask(ancestry_BWP, self.window + jnp.arange(Q // W))
-        # Slots of one position are side by side, as in cache.slot_positions.
+        # Slots of one position are adjacent, as in cache.slot_positions.
         keys_BN = jnp.broadcast_to(jnp.repeat(held_P, W), (B, P * W))
         mask_BQN &= self._are_near(queries_BQ, keys_BN) & (keys_BN >= 0)[:, None]
         return View(mask_BQN, queries_BQ, keys_BN)
@@ -137,21 +137,21 @@ class Local(SelfAttention):
 def blocks(x: Array, *, axis: int, size: int, before: int = 0, after: int = 0) -> Array:
     """Cuts an axis of x [B, ...] into n blocks, which become rows: [B * n, ..., size, ...].
 
-    A block begins with the `before` blocks in front of it, and ends with the `after` behind it;
-    beyond both ends are zeros. With size 2 and before 1, 1 2 3 is 0 0 1 2 and 1 2 3 0.
+    Each block includes the `before` blocks before it and the `after` blocks after it, with zeros
+    beyond both ends. With size 2 and before 1, 1 2 3 becomes 0 0 1 2 and 1 2 3 0.
     """
     n = -(-x.shape[axis] // size)
     padding = before * size, (n + after) * size - x.shape[axis]
     x = jnp.pad(x, [padding if i == axis else (0, 0) for i in range(x.ndim)])
-    # [B, ..., before + n + after, size, ...], then with the axis of blocks behind B.
+    # [B, ..., before + n + after, size, ...], then the axis of blocks moves after B.
     x = x.reshape(*x.shape[:axis], -1, size, *x.shape[axis + 1 :])
     x = jnp.moveaxis(x, axis, 1)
-    # Block i and those beside it are i to i + before + after: a slice for each of them.
+    # Block i and its neighbours are i to i + before + after, one slice each.
     x = jnp.concatenate([x[:, i : i + n] for i in range(before + 1 + after)], axis=axis + 1)
     return x.reshape(-1, *x.shape[2:])
 
 
 def _roll(kept: tuple[Array, Array], shift: Array) -> tuple[Array, Array]:
-    """Moves the slots of keys and values by `shift`, those beyond the end to the start."""
+    """Rotates the slots of keys and values by `shift`."""
     keys_BHKN, values_BHNC = kept
     return jnp.roll(keys_BHKN, shift, axis=3), jnp.roll(values_BHNC, shift, axis=2)

@@ -1,5 +1,5 @@
-"""A recurrent layer, of those that table 1 of the paper compares with attention: the LSTM
-(Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000)."""
+"""A recurrent layer, as in table 1 of the paper: the LSTM (Hochreiter and Schmidhuber 1997, with
+the forget gate of Gers et al. 2000)."""
 
 import functools
 
@@ -18,10 +18,10 @@ Array = jax.Array
 
 
 class Lstm(nn.Module):
-    """Reads a text position by position, in an encoder both ways.
+    """Reads a text position by position, in an encoder in both directions.
 
-    Gates i, f, o and candidate g are linear maps of x_t and h_{t-1}; c_t = f c_{t-1} + i g and
-    h_t = o tanh(c_t), which is the output. In an encoder each direction has half of d_model.
+    Gates i, f, o and candidate g are linear maps of x_t and h_{t-1}; c_t = f c_{t-1} + i g, and the
+    output is h_t = o tanh(c_t). In an encoder each direction has half of d_model.
     `forget_bias` is added to f before the sigmoid (1 in Jozefowicz et al. 2015).
     """
 
@@ -37,7 +37,7 @@ class Lstm(nn.Module):
         # E is the size of a direction's state.
         E = D if self.causal else D // 2
         names = ("forward",) if self.causal else ("forward", "backward")
-        # Not called 'inner', which is sharded: the four gates of a state belong on one device.
+        # Not called 'inner', which is sharded, because a state's four gates belong on one device.
         self.input = dense.linear(self.dtype)(4 * E * len(names))
         self.recurrent = [self.param(f"{x}_recurrent", _orthogonal, (E, 4 * E)) for x in names]
 
@@ -79,7 +79,7 @@ class Lstm(nn.Module):
     ) -> tuple[Array, tuple[Array, Array]]:
         """Returns the outputs [B, T, E] and the last (c, h); x are the gates' inputs, F = 4 E."""
         starts_BT = chunked_scan.text_starts(x_BTF, segments_BT)
-        # The scan is over the first axis: [B, T, F] -> [T, B, F].
+        # lax.scan loops over the first axis: [B, T, F] -> [T, B, F].
         arrays = self.recurrent[direction].astype(x_BTF.dtype), x_BTF.swapaxes(0, 1), starts_BT.T
         y_TBE, carry = read_positions(self.forget_bias, *arrays, carry)
         return y_TBE.swapaxes(0, 1), carry
@@ -93,11 +93,11 @@ def read_positions(
     starts_TB: Array,
     carry: tuple[Array, Array],
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Reads one position after the other: returns h [T, B, E], of x's type, and the last (c, h).
+    """Reads position by position; returns h [T, B, E], of x's dtype, and the last (c, h).
 
-    The backward pass computes the gradient of `recurrent_EF` as one product of all positions, of
-    what was read before each and the gradient of its gates. Autodiff would sum it in the loop: a
-    quarter slower on CPUs, and with rows on several devices an all-reduce a position.
+    The backward pass computes the gradient of `recurrent_EF` as one product over all positions, of
+    the previous h and the gradient of the gates. Autodiff would sum it in the loop, a quarter
+    slower on CPUs, and with rows on several devices an all-reduce per position.
     """
 
     product = kernels.chosen().dot_general
@@ -118,7 +118,7 @@ def read_positions(
 def _forward(
     forget_bias: float, recurrent_EF: Array, x_TBF: Array, starts_TB: Array, carry: tuple
 ) -> tuple:
-    # Of the recurrent matrix autodiff sees the value alone.
+    # Autodiff sees the recurrent matrix as a constant.
     read = lambda x, carry: read_positions.fun(forget_bias, recurrent_EF, x, starts_TB, carry)
     (y_TBE, last), gradient_of = jax.vjp(read, x_TBF, carry)
     before_TBE = jnp.concatenate([carry[1][None].astype(y_TBE.dtype), y_TBE[:-1]])
@@ -139,7 +139,7 @@ read_positions.defvjp(_forward, _backward)
 
 
 def _orthogonal(key: Array, shape: tuple[int, int]) -> Array:
-    """Draws an orthogonal matrix [E, E] for each of the four gates, side by side [E, 4 E]."""
-    # Square blocks of one orthogonal [E, 4 E] would not be orthogonal.
+    """Draws an orthogonal matrix [E, E] for each of the four gates, concatenated [E, 4 E]."""
+    # The square blocks of an orthogonal [E, 4 E] would not be orthogonal.
     square, init = (shape[0], shape[0]), nn.initializers.orthogonal()
     return jnp.concatenate([init(k, square) for k in jax.random.split(key, 4)], axis=1)

@@ -1,4 +1,4 @@
-"""What stands some positions before or after each position of a text, as convolutions read it."""
+"""Shifts of a text by some positions, for convolutions."""
 
 import jax
 import jax.numpy as jnp
@@ -7,18 +7,18 @@ Array = jax.Array
 
 
 def first_offset(width: int, causal: bool) -> int:
-    """Returns the offset of the earliest of `width` neighbouring positions that a position reads.
+    """Returns the offset of the first of `width` neighbouring positions that a position reads.
 
-    Causal, they end at the position itself: -2 -1 0 for width 3. Otherwise it is in the middle:
-    -1 0 1. Of an even width one more is before than after it: -2 -1 0 1.
+    If causal, they end at the position itself: -2 -1 0 for width 3. Otherwise it is in the middle:
+    -1 0 1. An even width has one more before than after it: -2 -1 0 1.
     """
     return -(width - 1) if causal else -(width // 2)
 
 
 def shifted(x_BTD: Array, segments_BT: Array | None, offset: int) -> Array:
-    """Returns x at position t + offset for each t; zeros where that is not in the text of t.
+    """Returns x at position t + offset for each t; zeros if it is not in the text of t.
 
-    `segments_BT` are those of a View: None if a row is one text.
+    `segments_BT` is a View's: None if a row is one text.
     """
     moved_BTD = _move(x_BTD, offset)
     if segments_BT is None:

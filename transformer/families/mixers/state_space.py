@@ -17,7 +17,7 @@ from transformer.models.masks import View
 Array = jax.Array
 
 CHUNK = 32  # positions whose states [B, T, N, F] the backward pass computes at once
-DELTAS = (0.001, 0.1)  # Delta is between these at first (section 3.6)
+DELTAS = (0.001, 0.1)  # bounds of the initial Delta (section 3.6)
 
 
 class StateSpace(nn.Module):
@@ -26,8 +26,8 @@ class StateSpace(nn.Module):
         u, z = x W_in
         y = (S6(SiLU(convolution(u))) * SiLU(z)) W_out
 
-    In an encoder a second convolution and S6, with params of their own, read u from the last
-    position to the first, and both outputs are added: Vision Mamba (Zhu et al. 2024, algorithm 1).
+    In an encoder a second convolution and S6, with their own params, read u from the last position
+    to the first, and both outputs are added, as in Vision Mamba (Zhu et al. 2024, algorithm 1).
     """
 
     options: LayerOptions
@@ -88,15 +88,15 @@ class StateSpace(nn.Module):
 
 
 class Channels(nn.Module):
-    """Convolves each channel, and reads it into its state h [N], in one direction.
+    """Convolves each channel, and accumulates it in its state h [N], in one direction.
 
         h_t = exp(Delta_t A) h_{t-1} + Delta_t B_t u_t      (equation 2a)
         y_t = C_t h_t + D u_t                               (equation 2b)
 
-    Here u is the convolution's output. A channel has its own Delta, A and D; B and C [N] are those
-    of all channels. Delta, B and C are functions of u_t (algorithm 2).
+    Here u is the convolution's output. A channel has its own Delta, A and D; all channels share B
+    and C [N]. Delta, B and C are functions of u_t (algorithm 2).
 
-    Departure, as in the paper's code: Delta B, a first-order form of equation 4's input matrix.
+    Not as in the paper, but as in its code: Delta B, a first-order form of equation 4's matrix.
     """
 
     size: int  # F
@@ -107,7 +107,7 @@ class Channels(nn.Module):
 
     def setup(self) -> None:
         F, N = self.size, self.state_size
-        # First values between -n^-0.5 and n^-0.5 of sums of n, as in the paper's code.
+        # Initial values between -n^-0.5 and n^-0.5 for sums of n, as in the paper's code.
         uniform = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
         linear = functools.partial(dense.linear(self.dtype, use_bias=False), kernel_init=uniform)
         self.taps = self.param("taps", uniform, (self.width, F))
@@ -115,7 +115,7 @@ class Channels(nn.Module):
         self.selection = linear(self.rank + 2 * N)
         self.delta = linear(F)
         self.delta_bias = self.param("delta_bias", _log_uniform_deltas, (F,))
-        # A = -exp(a_log) begins as -1, -2 ... -N in each channel (S4D-Real, section 3.6).
+        # A = -exp(a_log) is initially -1, -2 ... -N in each channel (S4D-Real, section 3.6).
         first = lambda key: jnp.tile(jnp.log(jnp.arange(1.0, N + 1))[:, None], F)
         self.a_log = self.param("a_log", first)
         self.skip = self.param("skip", nn.initializers.ones, (F,))
@@ -130,7 +130,7 @@ class Channels(nn.Module):
     ) -> tuple[Array, tuple[Array, Array]]:
         """Returns y and the state after it: the last width - 1 inputs, and h."""
         T, before = u_BTF.shape[1], inputs_BIF.shape[1]
-        # Inputs a b c before d e: the outputs of d and e are asked for, and c d e are kept.
+        # With inputs a b c before d e, return the outputs of d and e, and keep c d e.
         u_BTF = jnp.concatenate([inputs_BIF, u_BTF], axis=1)
         v_BTF = self._convolve(u_BTF, None)[:, before:]
         y_BTF, h_BNF = self._scan(v_BTF, chunked_scan.text_starts(v_BTF, None), h_BNF)
@@ -138,7 +138,7 @@ class Channels(nn.Module):
 
     def _convolve(self, u_BTF: Array, segments_BT: Array | None) -> Array:
         """Returns SiLU of the causal convolution of each channel."""
-        # In float32, because its bias is.
+        # The float32 bias makes the sums float32.
         sums_BTF = self.taps_bias
         for offset, tap_F in enumerate(self.taps, shifts.first_offset(self.width, causal=True)):
             sums_BTF = sums_BTF + tap_F * shifts.shifted(u_BTF, segments_BT, offset)
@@ -148,9 +148,9 @@ class Channels(nn.Module):
         """Returns y [B, T, F] and the last state."""
         selected = jnp.split(self.selection(u_BTF), [self.rank, self.rank + self.state_size], -1)
         low_BTR, b_BTN, c_BTN = selected
-        # The bias is float32: rounded to bfloat16 it would change Delta by up to 2 %.
+        # In float32, because a bias in bfloat16 would change Delta by up to 2 %.
         delta_BTF = nn.softplus(self.delta(low_BTR).astype(jnp.float32) + self.delta_bias)
-        # For each row, so that a loop over positions sums no gradient over rows of other devices.
+        # One copy per row, so that the loop over positions needs no all-reduce of its gradient.
         a_BNF = jnp.broadcast_to(-jnp.exp(self.a_log), h_BNF.shape)
         read = functools.partial(read_chunk, a_BNF)
         arrays = delta_BTF, u_BTF, b_BTN, c_BTN, starts_BT
@@ -161,17 +161,17 @@ class Channels(nn.Module):
 def read_chunk(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
     """Reads a chunk of Delta, u, B, C and text starts; returns the last h, and C h [B, T, F].
 
-    CPUs go from position to position: a layer of 512 channels trains 2.5 to 3 times as fast as by
-    pairs. Accelerators would have too little to do at each position.
+    CPUs go position by position, because a layer of 512 channels trains 2.5 to 3 times as fast as
+    by pairs. A single position has too little work for accelerators.
     """
     arguments = a_BNF, h_BNF, arrays
     return jax.lax.platform_dependent(*arguments, cpu=by_position, default=by_pairs)
 
 
 def by_position(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
-    """Reads one position after the other."""
+    """Reads position by position."""
 
-    # The backward pass computes exp(Delta A) again, which is faster than to read it from memory.
+    # The backward pass recomputes exp(Delta A), which is faster than reading it from memory.
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def read(h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
         decay_BNF, input_BNF = _decay_and_input(a_BNF, *arrays[:3], arrays[-1])
@@ -184,11 +184,11 @@ def by_position(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[
 
 
 def by_pairs(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
-    """Reads all positions in log2(T) rounds, each of which joins neighbours (section 3.3.2)."""
+    """Reads all positions in log2(T) rounds, each joining neighbours (section 3.3.2)."""
     decay_BTNF, input_BTNF = _decay_and_input(a_BNF[:, None], *arrays[:3], arrays[-1])
     input_BTNF = input_BTNF.at[:, 0].add(decay_BTNF[:, 0] * h_BNF)
 
-    # First h -> a h + b, then h -> a' h + b', is h -> a' a h + (a' b + b').
+    # h -> a h + b followed by h -> a' h + b' is h -> a' a h + (a' b + b').
     def join(first: tuple[Array, Array], then: tuple[Array, Array]) -> tuple[Array, Array]:
         return then[0] * first[0], then[0] * first[1] + then[1]
 
@@ -201,7 +201,7 @@ def _decay_and_input(
 ) -> tuple[Array, Array]:
     """Returns exp(Delta A), 0 where a text starts, and Delta B u: [B, N, F] or [B, T, N, F]."""
     decay = jnp.where(starts[..., None, None], 0, jnp.exp(delta[..., None, :] * a))
-    # Products of vectors, of which CPUs sum the gradients faster than those of broadcasts.
+    # Products of vectors, because CPUs sum their gradients faster than those of broadcasts.
     return decay, jnp.einsum("...N,...F->...NF", b, delta * u)
 
 
