@@ -86,7 +86,7 @@ def test_fewer_steps_than_the_warm_up_are_said(
 def test_scores_of_the_training_text_are_said(tiny_config, caplog, key, said):
     prepare.check(tiny_config({f"data.{key}": "train"}))
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    actual = [f"config.data.{key}='train' is what the model is" in x for x in warnings]
+    actual = [f"config.data.{key}='train' is the training data" in x for x in warnings]
     assert actual == [True] * said
 
 
