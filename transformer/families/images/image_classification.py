@@ -20,7 +20,7 @@ from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, make_task
 
 FREE = ("data.num_threads", "data.num_classes", "classify.")
-CHUNK_IMAGES = 1024  # images in memory at once, where only their names and labels are read
+CHUNK_IMAGES = 1024  # images in memory at once, while their names and labels are read
 
 SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "image"}
 model = build_model
@@ -39,15 +39,12 @@ def check(config: ConfigDict) -> None:
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
-    """Builds missing corpora, writes a new run's classes; returns the config with fingerprints.
-
-    `saved_config` is the workdir's; None in a new run, in its first process.
-    """
+    """Builds missing corpora, writes a new run's classes; returns the config with fingerprints."""
     corpora = splits.load_all(config, labelled_images)
     train = corpora["train"]
     splits.fill_in_fingerprint(config, folder, saved_config, train)
     names = class_names.prepare(config, folder, saved_config, train.classes, train.files)
-    # Called for its error: a class that training lacks is found now, not at the first validation.
+    # Called for its error, so that a class that training lacks is found before validation.
     for split, corpus in corpora.items():
         class_ids(corpus, names, split)
     return config
@@ -59,12 +56,12 @@ def identity(config: ConfigDict) -> dict[str, str]:
 
 
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns {'num_classes', 'image_size'}; `folder` None: the classes too are the config's."""
+    """Returns {'num_classes', 'image_size'}; if `folder` is None, all of the config."""
     return {"num_classes": class_names.number(config, folder), "image_size": config.data.size}
 
 
 def example(config: ConfigDict, rows: int) -> dict:
-    """Returns a batch of jax.ShapeDtypeStruct; `rows` 0: a full batch."""
+    """Returns a batch of jax.ShapeDtypeStruct; `rows` 0 for a full batch."""
     return images.example(rows or config.data.batch_images, evaluation_view(config))
 
 
@@ -91,7 +88,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
         model,
         batches_of(config, corpus, class_ids(corpus, names, split), evaluation_view(config), None),
         split=split,
-        # The set is named after its files: of a pair of idx files, after that of the images alone.
+        # The set is named after its files, but of two idx files only after that of the images.
         files=corpus.files[:1],
         dataset={"image": image_names, "label": image_labels},
         labels=names,
@@ -120,7 +117,7 @@ def reader(
 ) -> Callable[[str | np.ndarray, int], dict[str, np.ndarray]]:
     """Returns read(path, line number) -> {'images': [size, size, channels]}, of a PNG or JPEG.
 
-    In the place of a path there may be an image, uint8 [height, width, channels].
+    Instead of a path, it also takes an image, uint8 [height, width, channels].
     """
     del folder
     view = evaluation_view(config)
@@ -138,7 +135,7 @@ def reader(
 
 
 def labelled_images(config: ConfigDict, split: str) -> LabelledImages:
-    """Returns a split's images: 'train', 'validation', 'test', or any that the corpus has."""
+    """Returns the images of 'train', 'validation', 'test' or another split of the corpus."""
     # Imported here, because it imports TFDS.
     from transformer.families.images import image_corpora
 
@@ -151,8 +148,8 @@ def labelled_images(config: ConfigDict, split: str) -> LabelledImages:
 def class_ids(corpus: LabelledImages, names: tuple[str, ...], split: str) -> np.ndarray:
     """Returns the run's class id of each of the corpus's classes, int32.
 
-    A corpus lists its classes in an order of its own: with the run's (cat, dog) and the corpus's
-    (dog, cat) it is [1, 0]. UserError for a class that training does not have.
+    A corpus has its own order of classes: with the run's (cat, dog) and the corpus's (dog, cat) the
+    ids are [1, 0]. UserError for a class that training lacks.
     """
     place = corpus.files[-1] if corpus.files else f"the split {split!r}"
     return class_names.class_ids(corpus.classes, names, place=lambda i: place)
@@ -165,21 +162,21 @@ def batches_of(
     view: View,
     seed: int | None,
 ) -> Batches:
-    """Returns the batches of a corpus, one image a row; shuffled by `seed`, in order if None."""
+    """Returns the batches of a corpus, one image per row; shuffled by `seed`, in order if None."""
     threads = config.data.num_threads or os.cpu_count()
-    # Item i is in row i: an image is never packed with another one.
+    # Item i is in row i, because images are never packed.
     rows = Rows(1, np.arange(len(corpus)), np.arange(len(corpus) + 1))
     assemble = functools.partial(images.assemble, corpus, ids, view, threads)
     return Batches([rows], config.data.batch_images, seed, assemble)
 
 
 def evaluation_view(config: ConfigDict) -> View:
-    """Returns the view of evaluation and --mode=classify: the central square, not augmented."""
+    """Returns the view of evaluation and --mode=classify: the central square, unaugmented."""
     return View(config.data.size, config.data.channels, config.data.central_crop)
 
 
 def training_view(config: ConfigDict) -> View:
-    """Returns the view of training: that of evaluation, with the config's augmentation."""
+    """Returns the view of training: evaluation's, with the config's augmentation."""
     data = config.data
     augmentation = {"padding": data.padding, "flip": data.flip, "min_area": data.min_area}
     return evaluation_view(config)._replace(**augmentation)

@@ -1,6 +1,6 @@
 """Loads labelled images by name, through TFDS: your own files, CIFAR-10 or ImageNet.
 
-A split is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
+A split is prepared once, as ArrayRecord files under `data_dir`, and then read by index.
 """
 
 import dataclasses
@@ -28,15 +28,15 @@ from transformer.families.images.image_files import ImageFiles
 from transformer.families.images.images import LabelledImages
 from transformer.runtime import progress
 
-SHARD_BYTES = 1 << 28  # in memory at once: TFDS holds the shard that it writes
+SHARD_BYTES = 1 << 28  # in memory at once, because TFDS holds the shard that it writes
 OWN = "own_images"
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class OwnConfig(tfds.core.BuilderConfig):
-    """The images of a split. Its name must have a hash of them.
+    """The images of a split. Its name must include their hash.
 
-    TFDS compares names only: it would serve the old images after an edit.
+    TFDS compares names only, and would serve the old images after an edit.
     """
 
     images: ImageFiles
@@ -45,8 +45,8 @@ class OwnConfig(tfds.core.BuilderConfig):
 class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
     """Writes image i of a split as record i, encoded as in its file (idx: as PNG).
 
-    GeneratorBasedBuilder with disable_shuffling would give the same order, but holds all images in
-    memory, and needs TensorFlow beyond 1 GB.
+    GeneratorBasedBuilder with disable_shuffling has the same order, but holds all images in memory,
+    and needs TensorFlow above 1 GB.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -70,9 +70,9 @@ class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
         examples = enumerate(
             progress.progress(records, "prepare images", total=total, unit="image")
         )
-        # TFDS writes shards one after the other, so that they can share one iterator: the first
-        # takes images 0 to `size` - 1, the second goes on from there. The last takes what is left:
-        # this exhausts the iterator, and so ends the progress line.
+        # TFDS writes shards sequentially, so they can share an iterator: the first takes images 0
+        # to `size` - 1, and the second continues. The last takes the rest, which exhausts the
+        # iterator and thus ends the progress line.
         num_shards = math.ceil(images.num_bytes / SHARD_BYTES)
         size = math.ceil(total / num_shards)
         shard = functools.partial(itertools.islice, examples, size)
@@ -81,14 +81,14 @@ class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
 
 
 class Cifar10(cifar.Cifar10, skip_registration=True):
-    """Prepares TFDS's CIFAR-10 with PNGs by Pillow; TFDS encodes them by TensorFlow."""
+    """Prepares TFDS's CIFAR-10 with PNGs by Pillow, where TFDS uses TensorFlow."""
 
     NAMES = "id"
 
     def _generate_examples(
         self, split_prefix: str, filepaths: Iterable[str]
     ) -> Iterator[tuple[int, dict]]:
-        # A record is a byte of label, then the red, the green and the blue plane of 32 x 32 bytes.
+        # A record is a label byte, then the red, green and blue planes of 32 x 32 bytes.
         size = 1 + 3 * 32 * 32
         records = (x for path in filepaths for x in np.fromfile(path, np.uint8).reshape(-1, size))
         for index, record in enumerate(records):
@@ -101,7 +101,7 @@ class Imagenet2012(imagenet.Builder, skip_registration=True):
     """Prepares TFDS's ImageNet (ILSVRC 2012) without TensorFlow.
 
     TFDS needs TensorFlow to open the archives and to convert two dozen images to RGB or JPEG. The
-    test split is left out: its labels are not public.
+    test split is left out, because its labels are not public.
     """
 
     NAMES = "file_name"
@@ -116,8 +116,7 @@ class Imagenet2012(imagenet.Builder, skip_registration=True):
                 f"imagenet2012: {' and '.join(missing)} not found: register at "
                 "https://image-net.org/download-images, download the archives and put them there"
             )
-        # Line i of TFDS's file is the label of image i, in the order of the images' names,
-        # whatever their order in the archive.
+        # Line i of TFDS's file is the label of image i in the order of names, not of the archive.
         with tarfile.open(validation) as archive:
             names = sorted(archive.getnames())
         labels = (self.pkg_dir_path / "validation_labels.txt").read_text().split()
@@ -148,12 +147,13 @@ def load(
     """Returns one split of labelled images; prepares it under `data_dir` first if necessary.
 
     `corpus` is OWN or a name in KNOWN. A split may be sliced as in TFDS: 'train[:55000]',
-    'train[90%:]'; for OWN it is a stem in `directory`, see `image_files.find`. `key` is the split's
-    config key, named in errors. UserError for a split that is missing or cannot be prepared.
+    'train[90%:]'. For OWN it is a stem in `directory` (see `image_files.find`). `key` is the
+    split's config key, for error messages. UserError for a split that is missing or cannot be
+    prepared.
     """
     check_value("data.corpus", corpus, (OWN, *KNOWN))
     data_dir = local_folder(data_dir)
-    # Own images are prepared as one split, 'images': of 'train[:90%]' TFDS reads 'images[:90%]'.
+    # Own images are prepared as one split, 'images': for 'train[:90%]' TFDS reads 'images[:90%]'.
     stem, bracket, part = split.partition("[")
     files, config = (), None
     if corpus == OWN:
@@ -168,15 +168,15 @@ def load(
     try:
         info = builder.info.splits[split_of_builder]
     except ValueError as error:
-        # TFDS's message names the split that TFDS reads; the user knows the one in the config.
+        # Replace TFDS's name of the split by the config's.
         reason = " ".join(str(error).split()).replace("images", split.partition("[")[0])
         raise UserError(f"{key}={split!r}: {reason}") from error
     if not info.num_examples:
         raise UserError(f"{key}={split!r} has no image")
-    # Identifies the content without reading the images: the full name of own images has their
-    # digest, that of a known corpus its version.
+    # Identifies the content without reading the images: the full name has the digest of own images
+    # or the version of a known corpus.
     content = builder.info.full_name, split_of_builder, info.num_examples, info.num_bytes
-    # images.py decodes the images, by Pillow: TFDS would pick OpenCV where it is installed.
+    # images.py decodes the images by Pillow, because TFDS would prefer an installed OpenCV.
     skip = {"image": tfds.decode.SkipDecoding()}
     records = builder.as_data_source(split=split_of_builder, decoders=skip)
     classes = tuple(builder.info.features["label"].names)

@@ -1,4 +1,4 @@
-"""Labelled images as they lie on disk: a pair of idx files, or a folder for each class."""
+"""Labelled images on disk: a pair of idx files, or a folder per class."""
 
 import functools
 import gzip
@@ -15,8 +15,8 @@ from PIL import Image
 from transformer.data import text_files
 from transformer.errors import UserError
 
-SUFFIXES = (".png", ".jpg", ".jpeg")  # in either case
-# What Pillow raises for a file that is not an image, is damaged or is enormous.
+SUFFIXES = (".png", ".jpg", ".jpeg")  # in lower or upper case
+# Pillow's errors for a file that is not an image, is damaged or is enormous.
 BROKEN = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
 
 
@@ -27,7 +27,7 @@ class ImageFiles(NamedTuple):
     labels: list[int]  # of each image, its index in `classes`
     names: list[str]  # of each image: 'cat/7.png', 'train-images-idx3-ubyte.gz image 7'
     digest: str  # sha256 of images and labels
-    num_bytes: int  # about the size of all images, from which the number of shards is computed
+    num_bytes: int  # approximate size of all images, to compute the number of shards
     files: tuple[str, ...]
     contents: Callable[[], Iterator[bytes]]  # yields each image as PNG or JPEG
 
@@ -35,10 +35,9 @@ class ImageFiles(NamedTuple):
 def find(directory: Path, split: str, key: str) -> ImageFiles:
     """Returns the images of a split, by its stem in `directory`.
 
-    STEM is a folder with a folder of PNG and JPEG images for each class; or there are two idx files
-    (MNIST's format), STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte, plain or .gz.
-    `key` is the split's config key, for error messages. UserError if the images are missing or
-    damaged.
+    STEM is a folder with a folder of PNG and JPEG images per class, or the stem of two idx files
+    (MNIST's format), STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte, plain or .gz. `key` is the
+    split's config key, for error messages. UserError if the images are missing or damaged.
     """
     if (directory / split).is_dir():
         return class_folders(directory / split)
@@ -52,7 +51,7 @@ def find(directory: Path, split: str, key: str) -> ImageFiles:
                 f"for each class, or the idx file {candidates[0]}[.gz]; "
                 f"{text_files.state(directory)}"
             )
-        # The plain file is first: it is read where both are there.
+        # The plain file has precedence.
         files += present[:1]
     return idx_files(*files)
 
@@ -61,10 +60,10 @@ def find(directory: Path, split: str, key: str) -> ImageFiles:
 
 
 def class_folders(folder: Path) -> ImageFiles:
-    """Returns the images of FOLDER/CLASS/IMAGE.png (or .jpg, .jpeg), but for hidden ones.
+    """Returns the images of FOLDER/CLASS/IMAGE.png (or .jpg, .jpeg), without hidden files.
 
-    Images are sorted by their checksums, a shuffle that is the same on all machines: any part of
-    the split, such as its last tenth, has images of all classes. UserError for any other file in
+    Images are sorted by their checksums, a shuffle that is equal on all machines, so that any part
+    of the split, such as its last tenth, has images of all classes. UserError for any other file in
     the folder of a class.
     """
     images = []
@@ -76,7 +75,7 @@ def class_folders(folder: Path) -> ImageFiles:
         images.append((digest, path.parent.name, path))
     if not images:
         raise UserError(f"{folder} has no image: expected a folder of images for each class in it")
-    # By (checksum, class, path): neither names nor the file system's order matter.
+    # By (checksum, class, path), independent of the file system's order.
     images.sort()
     classes = tuple(sorted({name for _, name, _ in images}))
     content = "".join(f"{digest} {name}\n" for digest, name, _ in images)
@@ -84,7 +83,7 @@ def class_folders(folder: Path) -> ImageFiles:
     def contents() -> Iterator[bytes]:
         for _, _, path in images:
             encoded = path.read_bytes()
-            # Decoded to check it: a damaged image is named now, not in the middle of training.
+            # Decode it, so that a damaged image is named before training.
             open_image(encoded, str(path))
             yield encoded
 
@@ -101,13 +100,13 @@ def class_folders(folder: Path) -> ImageFiles:
 
 @functools.cache
 def _digest(path: Path, size: int, modified: int) -> str:
-    """Returns a file's sha256; `size` and `modified` are in the key of the cache only."""
+    """Returns a file's sha256; `size` and `modified` are only part of the cache's key."""
     del size, modified
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def open_image(encoded: bytes, name: str) -> Image.Image:
-    """Decodes a PNG or JPEG with 8 bits a channel; UserError, with the name, for anything else."""
+    """Decodes a PNG or JPEG with 8 bits per channel; UserError, naming it, for another file."""
     try:
         with Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG")) as image:
             image.load()
@@ -122,10 +121,10 @@ def open_image(encoded: bytes, name: str) -> Image.Image:
 
 
 def idx_files(images_file: Path, labels_file: Path) -> ImageFiles:
-    """Returns the images of a pair of idx files; a class is called by its number, '7'.
+    """Returns the images of a pair of idx files; classes are named by number, '7'.
 
-    The format is described at http://yann.lecun.com/exdb/mnist: a magic number, a big-endian int32
-    for each dimension, then a byte for each pixel or label.
+    The format (http://yann.lecun.com/exdb/mnist) is a magic number, a big-endian int32 per
+    dimension, then a byte per pixel or label.
     """
     images, labels = read_idx(images_file, 3), read_idx(labels_file, 1)
     if len(images) != len(labels):
@@ -134,7 +133,7 @@ def idx_files(images_file: Path, labels_file: Path) -> ImageFiles:
         )
     if not images.size:
         raise UserError(f"{images_file} has no image of at least one pixel")
-    # Labels 3 7 3 are the classes '3' and '7', with the indices 0 1 0.
+    # Labels 3 7 3 have classes '3' and '7', and indices 0 1 0.
     numbers, classes = np.unique(labels, return_inverse=True)
     # With the shape, because images of 2 x 8 and of 4 x 4 pixels may have the same bytes.
     digest = hashlib.sha256(repr(images.shape).encode() + images.tobytes() + labels.tobytes())
@@ -151,7 +150,7 @@ def idx_files(images_file: Path, labels_file: Path) -> ImageFiles:
 
 def read_idx(file: Path, num_dimensions: int) -> np.ndarray:
     """Returns an idx file's array, uint8 of `num_dimensions`; UserError for any other file."""
-    # The header: 0 0 8 (unsigned bytes), the number of dimensions, and an int32 for each of them.
+    # The header: 0 0 8 (unsigned bytes), the number of dimensions, and an int32 per dimension.
     # MNIST's training images begin with the bytes 0 0 8 3 and the integers 60000 28 28.
     start = 4 + 4 * num_dimensions
     try:
@@ -168,7 +167,7 @@ def read_idx(file: Path, num_dimensions: int) -> np.ndarray:
 
 
 def encode_png(image: np.ndarray) -> bytes:
-    """Returns a uint8 image [H, W] or [H, W, 3] as PNG, without loss."""
+    """Returns a uint8 image [H, W] or [H, W, 3] as PNG."""
     file = io.BytesIO()
     Image.fromarray(image).save(file, "png", compress_level=1)
     return file.getvalue()

@@ -42,18 +42,18 @@ class LabelledImages:
 
 
 class View(NamedTuple):
-    """Says how an image becomes an array [size, size, channels].
+    """The map from an image to an array [size, size, channels].
 
     Without augmentation (padding 0, flip False, min_area 0) the array is the central square of the
-    image, resized; the square's side is `central_crop` times the image's shorter side.
+    image, resized. The square's side is `central_crop` times the image's shorter side.
     """
 
     size: int
-    channels: int  # 1: grey, 3: colour
+    channels: int  # 1 for grey, 3 for colour
     central_crop: float
     padding: int = 0  # black pixels added on each side, before a random crop to `size`
     flip: bool = False  # mirrors an image left to right, with probability 1/2
-    # Above 0: a random box replaces the central square, of at least this share of the image's area.
+    # Above 0, a random box of at least this share of the area replaces the central square.
     min_area: float = 0.0
 
 
@@ -80,9 +80,9 @@ def assemble(
     """Returns a batch of images: items[i] in row row_of_item[i] of shape[0] rows.
 
     'inputs' are {'images': uint8 [rows, size, size, channels]}, which the model normalises;
-    'targets' are class_ids[label], int32 [rows]; 'weights' are float32 [rows], 1 where there is an
-    image and 0 on padding. An item's augmentation depends on `key` = (seed, t) and the item alone.
-    Images are decoded in `num_threads` threads.
+    'targets' are class_ids[label], int32 [rows]; 'weights' are float32 [rows], 1 for images and 0
+    on padding. An item's augmentation depends on `key` = (seed, t) and the item only. Images are
+    decoded in `num_threads` threads.
     """
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), example(shape[0], view))
     encoded, labels, names = images.read(items)
@@ -94,20 +94,20 @@ def assemble(
             array = viewed(decode(encoded[i], names[i], view.channels), view, rng)
             batch["inputs"]["images"][row_of_item[i]] = array
 
-    # Thread n takes the items n, n + num_threads, ...: no two threads write the same row.
+    # Thread n takes items n, n + num_threads, ..., so that no two threads write the same row.
     parts = [range(start, len(items), num_threads) for start in range(num_threads)]
     # Pillow releases the GIL to decode and to resize.
     with concurrent.futures.ThreadPoolExecutor(num_threads, "images") as threads:
-        # A list, because reading the results raises the error of a thread.
+        # Reading the results raises a thread's error.
         list(threads.map(fill, parts))
-    # Labels 0 1 1 of a corpus whose class_ids are [1, 0] become the targets 1 0 0.
+    # With class_ids [1, 0], labels 0 1 1 become targets 1 0 0.
     batch["targets"][row_of_item] = class_ids[labels]
     batch["weights"][row_of_item] = 1
     return batch
 
 
 def decode(encoded: bytes, name: str, channels: int) -> Image.Image:
-    """Decodes a PNG or JPEG to 1 or 3 channels; UserError, with the name, if it is damaged."""
+    """Decodes a PNG or JPEG to 1 or 3 channels; UserError, naming it, if it is damaged."""
     return open_image(encoded, name).convert(MODES[channels])
 
 
@@ -122,19 +122,19 @@ def from_pixels(pixels: np.ndarray) -> Image.Image:
 
 
 def is_random(view: View) -> bool:
-    """Returns whether a view has augmentation, which is drawn at random."""
+    """Returns whether a view has random augmentation."""
     return bool(view.padding or view.flip or view.min_area)
 
 
 def viewed(image: Image.Image, view: View, rng: np.random.Generator | None) -> np.ndarray:
-    """Crops, resizes and augments an image: uint8 [size, size, channels]. `rng` draws at random."""
+    """Crops, resizes and augments an image by `rng`; returns uint8 [size, size, channels]."""
     box = random_box(image.size, view.min_area, rng) if view.min_area else None
     box = box or central_box(image.size, view.central_crop)
-    # Bilinear with antialiasing; an image that has the right size already is not changed.
+    # Bilinear with antialiasing; an image of the right size does not change.
     resized = image.crop(box).resize((view.size, view.size), Image.Resampling.BILINEAR)
     array = np.asarray(resized, np.uint8).reshape(view.size, view.size, view.channels)
     if view.padding:
-        # Pad and crop: an offset of 0 to 2 * padding; at `padding` the image has not moved.
+        # Pad, and crop at an offset of 0 to 2 * padding; `padding` does not move the image.
         margins = (view.padding, view.padding)
         top, left = rng.integers(0, 2 * view.padding + 1, 2)
         padded = np.pad(array, (margins, margins, (0, 0)))
@@ -147,7 +147,7 @@ def viewed(image: Image.Image, view: View, rng: np.random.Generator | None) -> n
 def central_box(size: tuple[int, int], share: float) -> tuple[int, int, int, int]:
     """Returns (left, top, right, bottom) of the central square of an image of (width, height).
 
-    Example: of 8 x 4 with share 0.5, the square (3, 1, 5, 3).
+    Example: 8 x 4 with share 0.5 has the square (3, 1, 5, 3).
     """
     width, height = size
     side = max(1, round(share * min(size)))
@@ -158,15 +158,15 @@ def central_box(size: tuple[int, int], share: float) -> tuple[int, int, int, int
 def random_box(
     size: tuple[int, int], min_area: float, rng: np.random.Generator
 ) -> tuple[int, int, int, int] | None:
-    """Returns a random box (left, top, right, bottom), as Szegedy et al. (2015) crop for training.
+    """Returns a random box (left, top, right, bottom) to crop (Szegedy et al. 2015).
 
     The box has `min_area` to 1 of the image's area, and an aspect ratio of 3:4 to 4:3. None if
-    BOX_TRIES draws in a row do not fit into the image.
+    BOX_TRIES draws do not fit into the image.
     """
     width, height = size
     for _ in range(BOX_TRIES):
         area = rng.uniform(min_area, 1) * width * height
-        # Uniform in the logarithm: 3:4 is as likely as 4:3.
+        # Uniform in the logarithm, so that 3:4 is as likely as 4:3.
         ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
         w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 1 <= w <= width and 1 <= h <= height:

@@ -1,4 +1,4 @@
-"""Images -> patches, a vector each: by a linear map or by convolutions; positions on their grid."""
+"""Images -> vectors of patches, by a linear map or by convolutions; positions on their grid."""
 
 import math
 
@@ -12,7 +12,7 @@ Array = jax.Array
 class LinearPatches(nn.Module):
     """Maps the pixels of each patch linearly (Dosovitskiy et al. 2021, equation 1).
 
-    The map is a convolution whose stride equals its window, so that patches do not overlap.
+    It is a convolution whose stride equals its window, so that patches do not overlap.
     """
 
     d_model: int
@@ -36,7 +36,7 @@ class LinearPatches(nn.Module):
 class ConvolutionalStem(nn.Module):
     """Halves an image's height and width several times by convolutions (Xiao et al. 2021).
 
-    After each convolution that halves the image, `depth - 1` follow that do not.
+    Each convolution that halves the image is followed by `depth - 1` convolutions of stride 1.
     """
 
     d_model: int
@@ -52,7 +52,7 @@ class ConvolutionalStem(nn.Module):
                 x_BHWC = nn.Conv(channels, (3, 3), strides=(stride, stride), dtype=self.dtype)(
                     x_BHWC
                 )
-                # The paper normalises over the batch; here an image depends on no other image.
+                # Not as in the paper: no batch normalisation, so that images are independent.
                 x_BHWC = nn.relu(nn.LayerNorm(dtype=self.dtype)(x_BHWC))
         return nn.Conv(self.d_model, (1, 1), dtype=self.dtype)(x_BHWC)
 

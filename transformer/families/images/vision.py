@@ -22,15 +22,15 @@ class VisionTransformer(nn.Module):
     """
 
     num_classes: int
-    image_size: int  # height and width for which `flops` counts; images of other sizes work, too
+    image_size: int  # height and width for `flops`; images of other sizes work, too
     patch_size: int  # height and width of a patch, which is one position of the encoder
-    # What makes a vector of a patch: 'patches', a linear map of its pixels (the paper's), or
+    # Maps patches to vectors: 'patches', a linear map of the pixels (the paper's), or
     # 'convolutions' (Xiao et al. 2021, "Early convolutions help transformers see better").
     stem: str
-    stem_depth: int  # convolutions at each size, of which the first halves the image
-    pooling: str  # the classified vector: that of a learned 'token', or the 'mean' of the patches
-    position_grid: int  # height and width of the learned positions; another grid interpolates them
-    # Of each channel's pixels from 0 to 1; the model gets (pixel / 255 - mean) / std.
+    stem_depth: int  # convolutions at each size; the first halves the image
+    pooling: str  # classifies a learned 'token' or the 'mean' of the patches
+    position_grid: int  # height and width of the learned positions, interpolated to other grids
+    # Of each channel's pixels from 0 to 1; the input is (pixel / 255 - mean) / std.
     mean: tuple
     std: tuple
     options: LayerOptions  # 'learned' positions are added to the patches
@@ -47,17 +47,17 @@ class VisionTransformer(nn.Module):
             grid = (self.position_grid, self.position_grid)
             self.grid_HWD = self.param("position_grid", normal, (*grid, D))
         if self.pooling == "token":
-            # The paper adds a learned position to the learned token: one vector is their sum.
+            # One vector, the sum of the paper's learned token and its learned position.
             self.token = self.param("token", normal, (1, 1, D))
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
         self.encoder = stack.Stack(self.options, causal=False, dtype=self.dtype)
-        # Zeros, as in the paper's code: all classes are equally likely at first.
+        # Zeros, as in the paper's code, so that all classes are equally likely at first.
         self.head = nn.Dense(self.num_classes, kernel_init=nn.initializers.zeros)
 
     def __call__(self, images: Array, *, train: bool) -> Array:
         """Returns logits [B, V] in float32 of uint8 images [B, height, width, channels]."""
         x_BSD = self.embed(images, train=train)
-        # The mask is all True: every position sees all positions.
+        # Every position sees all positions.
         places_BS = jnp.broadcast_to(jnp.arange(x_BSD.shape[1]), x_BSD.shape[:2])
         view = View(jnp.ones((1, 1, x_BSD.shape[1]), bool), places_BS, places_BS)
         x_BSD = self.encoder(x_BSD, view, train=train).astype(jnp.float32)
@@ -75,7 +75,7 @@ class VisionTransformer(nn.Module):
         B, H, W, D = x_BHWD.shape
         if self.options.positions == "learned":
             x_BHWD += patches.interpolate(self.grid_HWD, (H, W))
-        # Row by row: the patch at (h, w) of the grid becomes position h * W + w.
+        # The patch at (h, w) of the grid becomes position h * W + w.
         x_BSD = x_BHWD.reshape(B, -1, D)
         if self.pooling == "token":
             x_BSD = jnp.concatenate([jnp.broadcast_to(self.token, (B, 1, D)), x_BSD], axis=1)
@@ -84,11 +84,10 @@ class VisionTransformer(nn.Module):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` images; `length` is not used.
 
-        A multiply-add counts as two, the backward pass as two forward passes. Only matrix
-        products and convolutions are counted.
+        Only matrix products and convolutions count, and the backward pass as two forward passes.
         """
         del length
-        # Rounded up, as a convolutional stem pads: an image of 30 in patches of 8 has 4 x 4.
+        # Round up, because a convolutional stem pads: size 30 has 4 x 4 patches of 8.
         num_patches = math.ceil(self.image_size / self.patch_size) ** 2
         positions = num_patches + (self.pooling == "token")
         D = self.options.d_model
@@ -98,8 +97,8 @@ class VisionTransformer(nn.Module):
 
     @nn.nowrap
     def _stem(self) -> nn.Module:
-        """Returns what makes a vector of each patch."""
-        # Without a parent: `setup`, which has one, gives it its own; `flops` has none.
+        """Returns the module that maps images to vectors of patches."""
+        # Without a parent, for `flops`; `setup` binds it by assignment.
         options = {"d_model": self.options.d_model, "dtype": jnp.dtype(self.dtype), "parent": None}
         if self.stem == "patches":
             return patches.LinearPatches(patch_size=self.patch_size, **options)

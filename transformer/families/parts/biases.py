@@ -26,8 +26,8 @@ class Alibi(Positions):
 class T5(Positions):
     """A learned bias for each bucket of distances (Raffel et al. 2020, section 2.1).
 
-    T5's scores are not scaled: its own model has config.model.score=dot, too. Departure: its
-    layers share the first one's table.
+    T5's scores are not scaled, so its model also needs config.model.score=dot. Not as in T5: each
+    layer has its own table, where T5's layers share the first layer's.
     """
 
     causal: bool = False
@@ -48,10 +48,10 @@ class T5(Positions):
 
 
 def alibi(query_positions_BT: Array, key_positions_BS: Array, num_heads: int) -> Array:
-    """Returns what is added to scores_BHTS: -slope * |distance| (ALiBi, Press et al. 2022, 3).
+    """Returns the bias of scores_BHTS, -slope * |distance| (ALiBi, Press et al. 2022, 3).
 
-    The slopes of H heads are 2^(-8/H), 2^(-16/H), ..., 2^-8. Departure: the paper rounds numbers of
-    heads that are no power of two to one, and has distances to earlier keys only.
+    The slopes of H heads are 2^(-8/H), 2^(-16/H), ..., 2^-8. Not as in the paper: it rounds H to a
+    power of two, and has distances to earlier keys only.
     """
     slopes_H = 2.0 ** (-8 * jnp.arange(1, num_heads + 1) / num_heads)
     distance_BTS = jnp.abs(key_positions_BS[:, None, :] - query_positions_BT[:, :, None])
@@ -63,9 +63,9 @@ def t5_buckets(
 ) -> Array:
     """Returns the bucket [B, T, S] of each key's distance (T5, Raffel et al. 2020, section 2.1).
 
-    Half of the buckets are for single distances 0, 1, 2, ..., the others are wider and wider, up to
-    `max_distance`; all farther keys are in the last. Causal, all 32 are for earlier keys. Otherwise
-    0 to 15 are for earlier keys and the query's own, 16 to 31 for later ones.
+    Half of the buckets are for single distances 0, 1, 2, ... The other half widen up to
+    `max_distance`, and the last has all farther keys. If causal, all 32 are for earlier keys.
+    Otherwise 0 to 15 are for the query's own and earlier positions, 16 to 31 for later positions.
     """
     distance_BTS = query_positions_BT[:, :, None] - key_positions_BS[:, None, :]
     first, size = 0, T5_BUCKETS

@@ -17,8 +17,8 @@ Array = jax.Array
 class Shaw(Positions):
     """Scores each distance as a key, and adds its value (equations 3 and 5).
 
-    Keys that are farther than `max_distance` (16 in the paper's base) count as this far. A table a
-    head, as in the paper's base model (4.1); its section 3.3 shares one.
+    Distances are clipped at `max_distance` (16 in the paper's base). Each head has a table, as in
+    the paper's base model (4.1); in its section 3.3 heads share one.
     """
 
     max_distance: int = 16
@@ -43,13 +43,13 @@ class Shaw(Positions):
 
     def scores(self, scores_BHTS: Array, q_BTHK: Array, score: nn.Module, view: View) -> Array:
         keys_HKR = self.tables(q_BTHK.shape[2])[0].astype(q_BTHK.dtype)
-        # For each row: XLA on CPUs has no bfloat16 product without the batch dimension of k_BHKS.
+        # Broadcast, because XLA on CPUs has no bfloat16 product without k_BHKS's batch dimension.
         keys_BHKR = jnp.broadcast_to(keys_HKR, (len(q_BTHK), *keys_HKR.shape))
         return scores_BHTS + take_distances(score(q_BTHK, keys_BHKR), self._rows(view))
 
     def context(self, context_BTHC: Array, weights_BHTS: Array, view: View) -> Array:
         values_HRC = self.tables(weights_BHTS.shape[1])[1].astype(weights_BHTS.dtype)
-        # Summed in float32: many keys may be at the farthest distance.
+        # Sum in float32, because many keys may be at the farthest distance.
         weights_BHTS = weights_BHTS.astype(jnp.float32)
         weights_BHTR = sum_distances(weights_BHTS, self._rows(view), self.keys)
         weights_BHTR = weights_BHTR.astype(values_HRC.dtype)
@@ -63,8 +63,8 @@ class Shaw(Positions):
 def distance_rows(query_positions_BT: Array, key_positions_BS: Array, max_distance: int) -> Array:
     """Returns the row of a table of distances for each query and key (Shaw et al. 2018, 3.2).
 
-    The table has R = 2 * max_distance + 1 rows, for distances from -max_distance to max_distance;
-    farther ones are clipped. With max_distance 2, a key 0, 1, 5 positions later has row 2, 3, 4.
+    The table has R = 2 * max_distance + 1 rows, for distances clipped to -max_distance to
+    max_distance. With max_distance 2, a key 0, 1, 5 positions later has row 2, 3, 4.
     """
     distance_BTS = key_positions_BS[:, None, :] - query_positions_BT[:, :, None]
     return jnp.clip(distance_BTS, -max_distance, max_distance) + max_distance
@@ -73,8 +73,8 @@ def distance_rows(query_positions_BT: Array, key_positions_BS: Array, max_distan
 def take_distances(x_BHTR: Array, rows_BTS: Array) -> Array:
     """Looks up x at each key's distance from the query: x_BHTS[..., s] = x_BHTR[..., rows[s]].
 
-    Neither this nor `sum_distances` makes an array [B, T, S, K] (Shaw et al. 2018, 3.3). On a CPU
-    attention takes half the time that it does with products of one-hot distances.
+    Neither this nor `sum_distances` makes an array [B, T, S, K] (Shaw et al. 2018, 3.3). On CPUs
+    attention takes half the time of products with one-hot distances.
     """
     return jnp.take_along_axis(x_BHTR, rows_BTS[:, None], axis=-1)
 
@@ -82,7 +82,7 @@ def take_distances(x_BHTR: Array, rows_BTS: Array) -> Array:
 def sum_distances(x_BHTS: Array, rows_BTS: Array, num_rows: int) -> Array:
     """Returns x_BHTR: x_BHTS summed over the keys at each distance from their query.
 
-    `rows_BTS` numbers the distances, as for `take_distances`, whose transpose this is.
+    It is the transpose of `take_distances`, with the same `rows_BTS`.
     """
     x_BHTR = jax.ShapeDtypeStruct((*x_BHTS.shape[:3], num_rows), x_BHTS.dtype)
     return jax.linear_transpose(lambda x: take_distances(x, rows_BTS), x_BHTR)(x_BHTS)[0]

@@ -16,20 +16,20 @@ Array = jax.Array
 
 
 class Experts(FeedForward):
-    """Sends each token to one of E feed-forward networks, which a router picks (equations 1 to 3).
+    """Routes each token to one of E feed-forward networks, the experts (equations 1 to 3).
 
-    In training an expert has room for some tokens of a row only. Later ones get zeros: the residual
-    connection alone passes them on. Padding goes to no expert.
+    In training an expert has a limited capacity for tokens of a row. Later tokens get zeros, so
+    that only the residual connection passes them on. Padding has no expert.
 
-    Departures: capacity and balance are of the tokens of a row, not of the batch, so that rows do
-    not depend on each other, nor on how many devices share them; texts of one packed row share its
-    capacity, the earlier ones first. In inference an expert has room for all tokens, so that a step
-    of decoding has the output of a call: at E times the work. The router's input is not jittered.
+    Not as in the paper: capacity and balance are per row, not per batch, so that rows do not depend
+    on each other or on the number of devices. Texts of a packed row share its capacity, earlier
+    texts first. In inference an expert has room for all tokens, at E times the work, so that a
+    decoding step has the output of a call. The router's input is not jittered.
     """
 
     count: int = 8  # E
-    capacity: float = 1.25  # the room of all experts together, in lengths of a row
-    balance: float = 0.01  # alpha, the weight of the loss that is least where all are used alike
+    capacity: float = 1.25  # of all experts together, in lengths of a row
+    balance: float = 0.01  # alpha, the weight of the loss that is minimal for equal use
 
     def setup(self) -> None:
         check_value("model.feed_forward.count", self.count, "at least 1")
@@ -47,14 +47,14 @@ class Experts(FeedForward):
             p_BTE, chosen_BTE = p_BTE * is_real_BT1, chosen_BTE * is_real_BT1
         self.sow("losses", "balance", self.balance * imbalance(p_BTE, chosen_BTE))
 
-        # The room of an expert is C places, which its tokens take in the order of the row: choices
-        # 0 1 0 0 have the places 0 0 1 2. With C = 2 the last of them has none.
+        # An expert has C places, which its tokens take in the order of the row: choices 0 1 0 0
+        # take places 0 0 1 2. With C = 2 the last token has no place.
         C = min(T, math.ceil(T / E * self.capacity)) if train else T
         places_BTE = (jnp.cumsum(chosen_BTE, axis=1) - 1).astype(jnp.int32)
         placed_BTEC = chosen_BTE[..., None] * nn.one_hot(places_BTE, C)
         placed_BTEC = placed_BTEC.astype(self.dtype)
         x_BECD = dense.einsum("BTEC,BTD->BECD", placed_BTEC, x_BTD)
-        # Each expert has params of its own, arrays [E, ...], and drops activations by itself.
+        # Each expert has its own params, arrays [E, ...], and its own dropout.
         apply = nn.vmap(
             lambda expert, x_BCD: expert(x_BCD, view, train=train),
             variable_axes={"params": 0},
@@ -68,7 +68,7 @@ class Experts(FeedForward):
 
     @nn.nowrap
     def multiply_adds(self) -> int:
-        """Returns those of the router and of one expert: a token's work does not grow with E."""
+        """Returns the multiply-adds of the router and of one expert."""
         return self.options.d_model * self.count + super().multiply_adds()
 
 
@@ -76,8 +76,8 @@ def imbalance(p_BTE: Array, chosen_BTE: Array) -> Array:
     """Returns E * sum_i f_i P_i (equations 4 to 6) times the tokens of each row, [B].
 
     f_i is the share of the row's tokens that chose expert i, and P_i is its mean probability. The
-    least is 1 a token. As the losses of tokens are summed, so is this: where a row has one target,
-    as in classification, it counts as often as the row has tokens.
+    minimum is 1 per token. It is a sum over tokens, as the loss is, even if a row has only one
+    target, as in classification.
     """
     counts_BE, sums_BE = chosen_BTE.sum(axis=1), p_BTE.sum(axis=1)
     tokens_B = jnp.maximum(counts_BE.sum(axis=1), 1)

@@ -1,4 +1,4 @@
-"""Other feed-forward networks: of other activations, gated, and none."""
+"""Feed-forward networks with other activations, gated, and none."""
 
 import flax.linen as nn
 import jax
@@ -11,13 +11,13 @@ Array = jax.Array
 
 
 class Gelu(FeedForward):
-    """With Gaussian error linear units (Hendrycks and Gimpel 2016), as BERT has."""
+    """With Gaussian error linear units (Hendrycks and Gimpel 2016), as in BERT."""
 
     activate = staticmethod(dense.gelu)
 
 
 class GeluTanh(FeedForward):
-    """With the approximation of these by tanh, which GPT-2 has."""
+    """With GPT-2's approximation of GELU by tanh."""
 
     activate = staticmethod(nn.gelu)
 
@@ -41,7 +41,7 @@ ACTIVATIONS |= {"silu": Silu.activate, "sigmoid": Sigmoid.activate}
 class Gated(FeedForward):
     """Multiplies the activations by a third map of the input (Shazeer 2020, equation 6).
 
-    Here with biases: GLU with the activation 'sigmoid', SwiGLU with 'silu'.
+    It is GLU with the activation 'sigmoid', SwiGLU with 'silu', both with biases.
     """
 
     activation: str
@@ -61,4 +61,4 @@ class Gated(FeedForward):
 
 
 def no_network(parent: None = None) -> None:
-    """Returns no network: such a layer has self-attention, and cross-attention, alone."""
+    """Returns None, for layers without a feed-forward network."""

@@ -1,4 +1,4 @@
-"""RMSNorm in the place of LayerNorm, and no normalisation."""
+"""RMSNorm instead of LayerNorm, and no normalisation."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Positions of the input that the paper does not have, and none."""
+"""Other positions of the input than the paper's."""
 
 import flax.linen as nn
 import jax
@@ -25,7 +25,7 @@ def halves(positions_BT: Array, d_model: int) -> Array:
 
 
 class Appended(Positions):
-    """A linear map of [x; position] in the place of their sum; it is a sum again, W x + U p."""
+    """A linear map of [x; position] instead of their sum, which is W x + U p."""
 
     max_positions: int = 0  # the model's
     encoding: str = "interleaved"  # of the input
@@ -42,7 +42,7 @@ class Appended(Positions):
             )
         p_BTD = jnp.broadcast_to(encoding.encode(positions_BT), x_BTD.shape)
         pair_BTF = jnp.concatenate([x_BTD, p_BTD], axis=-1)
-        # In float32, as the sum is.
+        # In float32, like the sum.
         return dense.linear(jnp.float32)(x_BTD.shape[-1], name="map")(pair_BTF)
 
     @nn.nowrap

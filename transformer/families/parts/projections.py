@@ -1,4 +1,4 @@
-"""Self-attention with fewer projections than three, to see what they are for."""
+"""Self-attention with fewer than three projections, for ablations."""
 
 import flax.linen as nn
 
@@ -8,9 +8,9 @@ from transformer.models.layer_options import head_sizes
 
 
 class Shared(SelfAttention):
-    """Queries and keys are one projection ('qk'), or values, too ('qkv').
+    """Shares a projection among queries and keys ('qk'), or also values ('qkv').
 
-    With 'identity' all three are the input itself, D / H channels a head.
+    With 'identity' all three are the input itself, D / H channels per head.
     """
 
     projections: str
@@ -37,7 +37,7 @@ class Shared(SelfAttention):
 
     @nn.nowrap
     def multiply_adds(self, length: int) -> int:
-        # A projection that is shared is written for each of its uses; XLA computes it once.
+        # XLA computes a shared projection once, though the code applies it for each use.
         multiply_adds = super().multiply_adds(length)
         if self.projections != "identity":
             return multiply_adds

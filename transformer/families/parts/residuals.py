@@ -11,7 +11,7 @@ Array = jax.Array
 
 
 class NoResidual(Residual):
-    """Norm(Dropout(Sublayer(x))), without x +."""
+    """Norm(Dropout(Sublayer(x))), without the residual x."""
 
     @nn.compact
     def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
@@ -21,7 +21,7 @@ class NoResidual(Residual):
 class ReZero(Residual):
     """x + alpha * Dropout(Sublayer(x)), without a norm (Bachlechner et al. 2020, equation 2).
 
-    alpha is a number of each sub-layer that begins at 0: a layer is the identity at first.
+    Each sub-layer has its own alpha, initially 0, so that a layer starts as the identity.
     """
 
     @nn.compact

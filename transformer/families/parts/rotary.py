@@ -36,13 +36,13 @@ class Rotary(Positions):
 def rotate(x_BTHK: Array, positions_BT: Array) -> Array:
     """Rotates queries or keys by their positions (equation 34).
 
-    Components 2i and 2i+1 turn by the angle pos / 10000^(2i/K), those of the sinusoids. A product
-    of a query at t and a key at s then depends on s - t, not on t and s.
+    Components 2i and 2i+1 are rotated by the sinusoids' angle pos / 10000^(2i/K). The product of a
+    query at t and a key at s then depends on positions by s - t only.
     """
     half = x_BTHK.shape[-1] // 2
-    # One angle a pair, for all heads.
+    # All heads share one angle per pair.
     sin, cos = (x[:, :, None] for x in waves(positions_BT, jnp.arange(half) / half))
     even, odd = x_BTHK[..., 0::2], x_BTHK[..., 1::2]
-    # (even, odd) is a vector of the plane, rotated counter-clockwise; pairs stay interleaved.
+    # Rotate the vector (even, odd) counter-clockwise; pairs stay interleaved.
     rotated = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
     return rotated.reshape(x_BTHK.shape).astype(x_BTHK.dtype)

@@ -35,9 +35,9 @@ class General(ScaledDot):
 
 
 class Additive(ScaledDot):
-    """v . tanh(q + k) (Bahdanau et al. 2015, appendix A.1.2, whose W and U project q and k before).
+    """v . tanh(q + k) (Bahdanau et al. 2015, appendix A.1.2, where W and U project q and k).
 
-    So is Luong's concat.
+    Luong's concat is the same.
     """
 
     linear = turns = False
@@ -46,28 +46,28 @@ class Additive(ScaledDot):
     def __call__(self, q_BTHK: Array, k_BHKS: Array) -> Array:
         H, K = q_BTHK.shape[-2:]
         v_HK = self.param("v", dense.normal(K**-0.5), (H, K)).astype(q_BTHK.dtype)
-        # Broadcast: [B, H, T, 1, K] + [B, H, 1, S, K], every query with every key.
+        # Broadcast [B, H, T, 1, K] + [B, H, 1, S, K]: every query with every key.
         sums_BHTSK = q_BTHK.swapaxes(1, 2)[:, :, :, None] + k_BHKS.swapaxes(2, 3)[:, :, None]
         return jnp.einsum("BHTSK,HK->BHTS", jnp.tanh(sums_BHTSK), v_HK).astype(jnp.float32)
 
 
 class Cosine(ScaledDot):
-    """g q . k / (|q| |k|), with a learned g a head (Henry et al. 2020, equation 5)."""
+    """g q . k / (|q| |k|), with a learned g per head (Henry et al. 2020, equation 5)."""
 
     linear = False
 
     @nn.compact
     def __call__(self, q_BTHK: Array, k_BHKS: Array) -> Array:
         H, K = q_BTHK.shape[-2:]
-        # The paper's g, one for all heads, begins at log2(L^2 - L) for texts of length L. With
-        # sqrt(K), scores of random vectors have the variance 1, as those of 'scaled_dot'.
+        # Not as in the paper, whose heads share a g, initially log2(L^2 - L) for texts of length L.
+        # With sqrt(K), scores of random vectors have variance 1, as in 'scaled_dot'.
         g_H1 = self.param("g", nn.initializers.constant(K**0.5), (H, 1)).astype(q_BTHK.dtype)
         return dot(g_H1 * _unit(q_BTHK, axis=-1), _unit(k_BHKS, axis=-2))
 
 
 class Normalised(ScaledDot):
     """LN(q) . LN(k) / sqrt(K) (Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion
-    Parameters", section 2): LayerNorm over the components of a head, with scales that heads share.
+    Parameters", section 2): LayerNorm over the components of a head, with scales shared by heads.
     """
 
     linear = turns = False
@@ -81,5 +81,5 @@ class Normalised(ScaledDot):
 
 
 def _unit(x: Array, axis: int) -> Array:
-    """Returns vectors of length 1; the zero vector stays, with a finite gradient."""
+    """Returns unit vectors; a zero vector stays zero, with a finite gradient."""
     return x * jax.lax.rsqrt(jnp.maximum((x * x).sum(axis=axis, keepdims=True), 1e-12))

@@ -1,4 +1,4 @@
-"""Recurrent cells: the plain network, the GRU and the LSTM, each with layer normalisation or not.
+"""Recurrent cells: the plain network, the GRU and the LSTM, with or without layer normalisation.
 
     rnn     h = tanh(a)                                   Elman 1990
     relu    h = max(a, 0)
@@ -6,12 +6,12 @@
     lstm    c = f c + i g, h = o tanh(c)                  Hochreiter and Schmidhuber 1997, with the
                                                           forget gate of Gers et al. 2000
 
-where a, and the logits of the gates i, f, o, r, z, are sums of a linear map of the input x and one
-of h. Cho et al. apply the reset gate r before the linear map of h, here it is after it, so that
-each side is one matrix product.
+where a, and the logits of the gates i, f, o, r, z, are sums of linear maps of the input x and of h.
+Not as in Cho et al.: the reset gate r comes after the linear map of h, so that each side is one
+matrix product.
 
-An LSTM's forget gate without a bias begins at sigmoid(0) = 0.5 and loses what was read a few
-positions ago. A bias of 1 opens it, and LSTMs then do as well as GRUs or better (Jozefowicz et al.
+Without a bias, an LSTM's forget gate starts at sigmoid(0) = 0.5 and forgets a position after a few
+more. A bias of 1 opens the gate, and LSTMs are then as good as GRUs or better (Jozefowicz et al.
 2015).
 """
 
@@ -24,11 +24,11 @@ GATES = {"rnn": 1, "relu": 1, "gru": 3, "lstm": 4}  # vectors that a cell comput
 
 
 class Cell(nn.RNNCellBase):
-    """One position of a recurrence; the carry is h [B, C], of an LSTM (c, h).
+    """One position of a recurrence; the carry is h [B, C], in an LSTM (c, h).
 
-    With `normalised`, layer normalisation (Ba, Kiros and Hinton 2016, section 3.1 and supplement):
-    of the plain cells' sum, else of the map of x, of that of h, and of the c in an LSTM's output.
-    Departure: the maps of all of a GRU's gates are normalised together, as those of an LSTM are.
+    `normalised` adds layer normalisation (Ba, Kiros and Hinton 2016, section 3.1 and supplement) to
+    the sum in plain cells, and otherwise to the maps of x and of h, and to c in an LSTM's output.
+    Not as in the paper: the maps of a GRU's gates are normalised together, like an LSTM's.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Cell(nn.RNNCellBase):
         norm = nn.LayerNorm if self.normalised else lambda name: lambda x: x
         h_BC = jax.tree.leaves(carry)[-1]
         x_BF = nn.Dense(F, name="input")(x_BD)
-        # r multiplies a GRU's bias, too; elsewhere that of x is enough.
+        # A GRU needs a bias of h, because r multiplies it; elsewhere the bias of x is enough.
         state = nn.Dense(F, self.kind == "gru", kernel_init=orthogonal_gates, name="state")
         h_BF = state(h_BC)
         if GATES[self.kind] == 1:
@@ -70,7 +70,7 @@ class Cell(nn.RNNCellBase):
 
 
 def gru_state(x_BF: Array, h_BF: Array, h_BC: Array) -> Array:
-    """Returns the next h, from the maps of x and of h, [B, 3 C]: r, z, n side by side."""
+    """Returns the next h from the maps of x and of h, [B, 3 C]: r, z, n concatenated."""
     x_r, x_z, x_n = jnp.split(x_BF, 3, axis=-1)
     h_r, h_z, h_n = jnp.split(h_BF, 3, axis=-1)
     z = nn.sigmoid(x_z + h_z)
@@ -78,15 +78,15 @@ def gru_state(x_BF: Array, h_BF: Array, h_BC: Array) -> Array:
 
 
 def lstm_gates(gates_BF: Array, c_BC: Array, forget_bias: float) -> tuple[Array, Array]:
-    """Returns the next c, and the output gate o, from logits [B, 4 C]: i, f, o, g side by side."""
+    """Returns the next c and the output gate o from logits [B, 4 C]: i, f, o, g concatenated."""
     i, f, o, g = jnp.split(gates_BF, 4, axis=-1)
     c_BC = nn.sigmoid(f + forget_bias) * c_BC + nn.sigmoid(i) * jnp.tanh(g)
     return c_BC, nn.sigmoid(o)
 
 
 def orthogonal_gates(key: Array, shape: tuple[int, int], dtype: jnp.dtype) -> Array:
-    """Draws an orthogonal matrix [C, C] for each gate, side by side."""
-    # A square block of one orthogonal [C, 4 C] would not be orthogonal.
+    """Draws an orthogonal matrix [C, C] for each gate, concatenated."""
+    # The square blocks of an orthogonal [C, 4 C] would not be orthogonal.
     C, F = shape
     init = nn.initializers.orthogonal()
     return jnp.concatenate([init(k, (C, C), dtype) for k in jax.random.split(key, F // C)], axis=1)

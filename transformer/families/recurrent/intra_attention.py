@@ -1,6 +1,6 @@
 """An LSTM with intra-attention (LSTMN; Cheng et al. 2016, section 3.1), as a classifier.
 
-Where an LSTM reads the previous state, each position reads a weighted sum of all previous states.
+An LSTM's position reads the previous state; here it reads a weighted sum of all previous states.
 `Step` is one position, here and in lstm_language_model.py.
 """
 
@@ -30,7 +30,7 @@ class IntraAttention(nn.Module):
     num_classes: int
     d_model: int  # of the embeddings
     state_size: int  # C, of the hidden states and of the memories
-    forget_bias: float  # added to the forget gate's logit: 1 opens the gate at first
+    forget_bias: float  # added to the forget gate's logit; 1 opens the gate initially
     attention_size: int  # A, of the sum inside the tanh of the scores
     d_ff: int  # of the classifier's hidden layer
     dropout_rate: float  # of the embeddings and of the classifier's input
@@ -43,7 +43,7 @@ class IntraAttention(nn.Module):
         fields.check_rules(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(dense.embed(self.vocab_size, self.d_model, name="embedding")(ids))
-        # One step a position: axis 1 is S, both of the input [B, S, D] and of the outputs.
+        # One step per position: axis 1 is S in the input [B, S, D] and in the outputs.
         steps = nn.scan(
             Step,
             variable_broadcast="params",
@@ -52,13 +52,13 @@ class IntraAttention(nn.Module):
             out_axes=1,
         )(self.state_size, self.attention_size, self.forget_bias, name="recurrent")
         B, S = ids.shape
-        # The tapes have room for all positions from the start: a scan needs constant shapes.
+        # The tapes have room for all positions, because a scan needs constant shapes.
         tape = lambda size: jnp.zeros((B, S, size))
         tapes = Tapes(tape(self.attention_size), tape(self.state_size), tape(self.state_size))
         initial_carry = jnp.int32(0), jnp.zeros((B, self.state_size)), tapes
         _, (h_BSC, weights_BTS) = steps(initial_carry, x_BSD)
-        self.sow("intermediates", "attention", weights_BTS[:, None])  # H = 1, as of a single head
-        # The mean over real positions; a row of padding gets zeros, as 0 / 0 would be NaN.
+        self.sow("intermediates", "attention", weights_BTS[:, None])  # H = 1
+        # The mean over real positions; zeros for a row of padding, where 0 / 0 would be NaN.
         real_BS = segments > 0
         count_B1 = jnp.maximum(real_BS.sum(axis=1, keepdims=True), 1)
         pooled_BC = jnp.einsum("BSC,BS->BC", h_BSC, real_BS.astype(h_BSC.dtype)) / count_B1
@@ -67,33 +67,33 @@ class IntraAttention(nn.Module):
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns {'encoder': weights [L = 1, B, H = 1, T, S]}; t sees the keys before t."""
+        """Returns {'encoder': weights [L = 1, B, H = 1, T, S]}; t sees earlier keys only."""
         return {"encoder": sown["attention"][0][None]}
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
         C, A = self.state_size, self.attention_size
         recurrent = 4 * C * (self.d_model + C) + A * (self.d_model + 2 * C)
-        # Scores of all positions, sums of two tapes; and the mean over the positions.
+        # Scores of all positions, sums of two tapes, and the mean over the positions.
         attention = length * (A + 2 * C) + C
         classifier = self.d_ff * (C + self.num_classes)
         return 3 * 2 * rows * (length * (recurrent + attention) + classifier)
 
 
 class Tapes(NamedTuple):
-    """What `Step` has written at each position: arrays [B, S, ...], in decoding [B, W, S, ...]."""
+    """The outputs of `Step` at each position: arrays [B, S, ...], in decoding [B, W, S, ...]."""
 
     keys: Array
     states: Array
     memories: Array
 
     def grow(self, times: int) -> "Tapes":
-        """Pads those of a decoder to `times` as many positions."""
+        """Pads a decoder's tapes to `times` as many positions."""
         return Tapes(*(lengthened(tape, 2, times) for tape in self))
 
 
 class Step(nn.Module):
-    """Computes the state at one position from the states at all positions before it."""
+    """Computes the state at one position from the states at all earlier positions."""
 
     state_size: int
     attention_size: int
@@ -103,8 +103,8 @@ class Step(nn.Module):
     def __call__(self, carry: tuple, x_BD: Array) -> tuple[tuple, tuple[Array, Array]]:
         """Returns the next carry, and (h_BC, weights_BS).
 
-        The carry is the position t, the attended h~ of the position before, and the tapes: keys W h
-        [B, S, A], hidden states h [B, S, C] and memories c [B, S, C] of the positions before t.
+        The carry is the position t, the attended h~ of the previous position, and the tapes: keys
+        W h [B, S, A], hidden states h [B, S, C] and memories c [B, S, C] of earlier positions.
         """
         t, attended_BC, (keys_BSA, h_BSC, c_BSC) = carry
         project = lambda name: nn.Dense(self.attention_size, use_bias=False, name=name)
@@ -112,9 +112,9 @@ class Step(nn.Module):
         query_BA = project("input")(x_BD) + project("attended")(attended_BC)
         v_A = self.param("v", dense.normal(self.attention_size**-0.5), query_BA.shape[-1:])
         scores_BS = jnp.tanh(keys_BSA + query_BA[:, None]) @ v_A
-        # Strictly causal: t = 2 sees positions 0 and 1; from t on the tapes are still zero.
+        # Strictly causal: t = 2 sees positions 0 and 1. From t on the tapes are zero.
         before_BTS = (jnp.arange(keys_BSA.shape[1]) < t)[None, None]
-        # One softmax reads both tapes: [h; c] side by side, split again after the sum.
+        # One softmax reads both tapes: concatenate [h; c], and split the sum.
         tapes_BHSC = jnp.concatenate([h_BSC, c_BSC], axis=-1)[:, None]
         context_BTHC, weights_BHTS = attend(
             scores_BS[:, None, None], before_BTS, tapes_BHSC, lambda x: x
@@ -125,7 +125,7 @@ class Step(nn.Module):
         gates_BF = gates(jnp.concatenate([attended_BC, x_BD], axis=-1))
         c_BC, output_BC = cells.lstm_gates(gates_BF, memory_BC, self.forget_bias)
         h_BC = output_BC * jnp.tanh(c_BC)
-        # Only now is position t written: step t has read the positions 0 to t - 1.
+        # Write position t last, because step t reads positions 0 to t - 1.
         tapes = [
             jax.lax.dynamic_update_slice_in_dim(tape, value[:, None], t, axis=1)
             for tape, value in ((keys_BSA, project("key")(h_BC)), (h_BSC, h_BC), (c_BSC, c_BC))

@@ -1,7 +1,7 @@
 """Language models of one recurrent layer: an LSTM, and the LSTMN, which attends to its own past.
 
-The LSTMN (Cheng, Dong and Lapata 2016, section 3.1) reads all states and memories before a token
-where the LSTM reads the last; both predict the next token from the new state.
+The LSTM reads the last state before a token, the LSTMN all states and memories (Cheng, Dong and
+Lapata 2016, section 3.1). Both predict the next token from the new state.
 """
 
 import flax.linen as nn
@@ -21,13 +21,13 @@ RULES = {
 
 
 class LstmLanguageModel(nn.Module):
-    """Maps the tokens so far to the logits of the next one. A row holds one text."""
+    """Maps the tokens so far to the logits of the next token. A row holds one text."""
 
     vocab_size: int
     d_model: int  # of the embeddings
     state_size: int  # C, of the hidden states and of the memories
-    forget_bias: float  # added to the forget gate's logit: 1 opens the gate at first
-    attention_size: int  # A, of the sum inside the tanh of the scores; 0: an LSTM
+    forget_bias: float  # added to the forget gate's logit; 1 opens the gate initially
+    attention_size: int  # A, of the sum inside the tanh of the scores; 0 for an LSTM
     dropout_rate: float  # of the embeddings and of the states
 
     takes_packed_rows = False
@@ -35,7 +35,7 @@ class LstmLanguageModel(nn.Module):
     def setup(self) -> None:
         fields.check_rules(self, RULES)
         self.embedding = dense.embed(self.vocab_size, self.d_model)
-        # One step a position: axis 1 is T, both of the input [B, T, D] and of the outputs.
+        # One step per position: axis 1 is T in the input [B, T, D] and in the outputs.
         axes = {"in_axes": 1, "out_axes": 1}
         scan = {"variable_broadcast": "params", "split_rngs": {"params": False}, **axes}
         if self.attention_size:
@@ -58,14 +58,14 @@ class LstmLanguageModel(nn.Module):
         return self.head(self.dropout(h_BTC, deterministic=not train))
 
     def encode(self, *_: Array, train: bool) -> tuple[()]:
-        """Returns the memory, which is empty: there is no source."""
+        """Returns the memory, which is empty, because a language model has no source."""
         del train
         return ()
 
     def prepare(
         self, memory: tuple[()], memory_mask: Array, room: int, num_beams: int
     ) -> tuple[tuple[()], tuple]:
-        """Returns the memory, and the state before the first token; of `memory_mask` B is used.
+        """Returns the memory, and the state before the first token; reads only B of `memory_mask`.
 
         The state is an LSTM's (c, h), or h~ and the tapes of `Step` with room for `room` tokens.
         """
@@ -94,7 +94,7 @@ class LstmLanguageModel(nn.Module):
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns {'decoder': weights [L = 1, B, H = 1, T, S]}, S before T; {} of an LSTM."""
+        """Returns {'decoder': weights [L = 1, B, H = 1, T, S]}, S before T; {} for an LSTM."""
         return {"decoder": sown["attention"][0][None]} if "attention" in sown else {}
 
     def flops(self, rows: int, length: int) -> int:

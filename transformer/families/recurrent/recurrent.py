@@ -1,8 +1,8 @@
 """Recurrent sequence-to-sequence models, which the Transformer replaced.
 
-An encoder that reads in both directions or in one, and a decoder, both of the cells of cells.py.
-The decoder reads the source through one fixed vector (Sutskever et al. 2014), or by the attention
-of recurrent_step.py (Bahdanau et al. 2015, Luong et al. 2015, Paulus et al. 2017).
+Encoder and decoder have the cells of cells.py; the encoder reads in one direction or in both. The
+decoder reads the source through one fixed vector (Sutskever et al. 2014), or by the attention of
+recurrent_step.py (Bahdanau et al. 2015, Luong et al. 2015, Paulus et al. 2017).
 """
 
 import dataclasses
@@ -46,13 +46,13 @@ class Recurrent(nn.Module):
 
     source_vocab_size: int
     target_vocab_size: int
-    d_model: int  # of embeddings and states; of a bidirectional encoder half for each direction
+    d_model: int  # of embeddings and states; half per direction of a bidirectional encoder
     num_layers: int
-    bidirectional: bool  # whether the encoder reads the source from its end, too
+    bidirectional: bool  # whether the encoder also reads the source backwards
     cell: str
-    cell_norm: str  # 'layer': layer normalisation inside of the cells; 'none'
-    forget_bias: float  # added to the logit of an LSTM's forget gate; a GRU has no such gate
-    attention: str  # this and the next seven are those of recurrent_step.Attention
+    cell_norm: str  # 'layer' for layer normalisation inside the cells, or 'none'
+    forget_bias: float  # added to the logit of an LSTM's forget gate; a GRU has none
+    attention: str  # with the next seven fields, those of recurrent_step.Attention
     attention_place: str
     input_feeding: bool
     window: str
@@ -60,7 +60,7 @@ class Recurrent(nn.Module):
     location_positions: int
     temporal: bool
     decoder_attention: bool
-    tied_embeddings: str  # 'all': one matrix for source, target and output; 'none'
+    tied_embeddings: str  # 'all' for one matrix of source, target and output, or 'none'
     dropout_rate: float  # of embeddings and of the decoder's outputs
 
     takes_packed_rows = False
@@ -95,12 +95,12 @@ class Recurrent(nn.Module):
         both = lambda: nn.Bidirectional(half(), half())
         layer = both if self.bidirectional else lambda: nn.RNN(cell(features=D))
         self.encoder = [layer() for _ in range(self.num_layers)]
-        # The first carry of each layer: (c, h) of an LSTM, h of the other cells.
+        # The initial carry of each layer: (c, h) in an LSTM, h in other cells.
         first = lambda: (nn.Dense(D), nn.Dense(D)) if self.cell == "lstm" else nn.Dense(D)
         self.first = tuple(first() for _ in range(self.num_layers))
         self.keys = nn.Dense(D, use_bias=False) if self.attention == "additive" else None
-        # The scan is over T, axis 2 of [B, W, T, D] and the only one of the positions; every
-        # position reads the same memory.
+        # The scan is over T, axis 2 of [B, W, T, D] and axis 0 of the positions. All positions
+        # read the same memory.
         over_positions = nn.scan(
             DecoderStep,
             variable_broadcast="params",
@@ -132,7 +132,7 @@ class Recurrent(nn.Module):
         x_BWTD = self.dropout(self.target_embedding(target), deterministic=not train)[:, None]
         positions_T = jnp.arange(target.shape[1])
         _, (h_BWTD, weights) = self.decoder(state, x_BWTD, positions_T, memory)
-        self.sow("intermediates", "attention", weights)  # each [B, W, T, S]: W = 1, one head
+        self.sow("intermediates", "attention", weights)  # each [B, W, T, S] with W = 1 as the head
         return self.dropout(h_BWTD[:, 0], deterministic=not train)
 
     def logits(self, x_BTD: Array, dtype: jnp.dtype = jnp.float32) -> Array:
@@ -142,9 +142,9 @@ class Recurrent(nn.Module):
     def encode(
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
     ) -> Array:
-        """Returns the memory [B, S, D]: the states; those of two directions side by side."""
+        """Returns the memory [B, S, D], the states, those of two directions concatenated."""
         x_BSD = self.dropout(self.source_embedding(source), deterministic=not train)
-        # Lengths, so that the backward direction begins at the last piece, not in the padding.
+        # With lengths, so that the backward direction starts at the last piece, not in padding.
         for layer in self.encoder:
             x_BSD = layer(x_BSD, seq_lengths=(source_segments > 0).sum(axis=1))
         return x_BSD
@@ -152,11 +152,11 @@ class Recurrent(nn.Module):
     def prepare(self, memory: Array, memory_mask: Array, room: int, num_beams: int) -> tuple:
         """Returns (keys, values, mask) of the source, and the state before the first position.
 
-        The state is computed from the last state of each direction: forward at position S - 1 of
-        a source of S pieces, backward at position 0.
+        The state is computed from each direction's last state: for S pieces, forward at position
+        S - 1, backward at position 0.
         """
         last_B = jnp.maximum(memory_mask.sum(axis=1) - 1, 0)  # skips padding
-        # Of two directions, forward states are the first D / 2 channels, backward ones the rest.
+        # With two directions, forward states are the first D / 2 channels, backward the rest.
         size = self.d_model // 2 if self.bidirectional else self.d_model
         forward_B1D = jnp.take_along_axis(memory[..., :size], last_B[:, None, None], axis=1)
         ends_B1D = jnp.concatenate([forward_B1D, memory[:, :1, size:]], axis=-1)
@@ -181,15 +181,15 @@ class Recurrent(nn.Module):
 
     @nn.nowrap
     def _options(self) -> Attention:
-        """Returns the fields of this model that say how its decoder looks at the source."""
+        """Returns the fields of the decoder's attention."""
         names = [field.name for field in dataclasses.fields(Attention)]
         return Attention(**{name: getattr(self, name) for name in names})
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns the weights [L = 1, B, H = 1, T, S] by kind, of the kinds that the options have.
+        """Returns the weights [L = 1, B, H = 1, T, S] by kind, if the options have the kind.
 
-        'cross' is over the source; of 'decoder', S are the decoder's own positions.
+        'cross' is over the source, 'decoder' over the decoder's own positions.
         """
         return {name: weights[None] for name, weights in sown["attention"][0].items()}
 
@@ -200,18 +200,18 @@ class Recurrent(nn.Module):
         encoder = self.num_layers * gates * D * (D + D // directions)
         decoder = self.num_layers * gates * 2 * D * D
         if self.attention != "none":
-            # Products with D x D matrices: the query and the key of 'additive' and the W of
-            # 'general'; `mix` of two vectors or, with attention before the cells, of three; the
-            # context or the fed vector in the first cell; where a 'predictive' window is.
+            # Products with D x D matrices: query and key in 'additive', W in 'general'; `mix` of
+            # two vectors, or three if attention is before the cells; the context or the fed vector
+            # in the first cell; the place of a 'predictive' window.
             squares = {"additive": 2, "general": 1}.get(self.attention, 0)
             squares += 3 if self.attention_place == "before" else 2
             squares += gates * self._options().reads_more
             decoder += squares * D * D + (self.window == "predictive") * (D + 1) * D
-            # Scores and context; 'location' scores its positions whatever the source's length is.
+            # Scores and context; 'location' scores a fixed number of positions.
             scored = self.location_positions if self.attention == "location" else length
             decoder += (scored + length) * D
         if self.decoder_attention:
-            # The query, and `mix` of one vector more, or of two where there was none; scores, sum.
+            # The query, and `mix` of one more vector, or of two without attention; scores, sum.
             decoder += (3 if self.attention == "none" else 2) * D * D + 2 * length * D
         position = encoder + decoder + D * self.target_vocab_size
         return 3 * 2 * rows * (length * position + self.num_layers * carry * D * D)

@@ -1,7 +1,7 @@
-"""The structured self-attentive sentence embedding (Lin et al. 2017): attention in a classifier.
+"""The structured self-attentive sentence embedding (Lin et al. 2017), a classifier with attention.
 
-Several hops of attention read the states of a bidirectional LSTM, and a penalty makes each hop read
-another part of the text. The queries are learned constants; the paper calls this self-attention.
+Several hops of attention read the states of a bidirectional LSTM. A penalty makes hops read
+different parts of the text. The queries are learned constants; the paper calls this self-attention.
 """
 
 import flax.linen as nn
@@ -28,7 +28,7 @@ class SelfAttentive(nn.Module):
     num_classes: int
     d_model: int  # of the embeddings
     state_size: int  # u, of each direction's states
-    forget_bias: float  # added to the forget gate's logit: 1 opens the gate at first
+    forget_bias: float  # added to the forget gate's logit; 1 opens the gate initially
     attention_size: int  # d_a, of the tanh layer inside the scores
     num_hops: int  # r
     d_ff: int  # of the classifier's hidden layer
@@ -48,7 +48,7 @@ class SelfAttentive(nn.Module):
         real_BS = segments > 0
         h_BSC = recurrent(x_BSD, seq_lengths=real_BS.sum(axis=1))
 
-        # A = softmax(W2 tanh(W1 H^T)), equation 6; its rows are the T = r hops, of one head.
+        # A = softmax(W2 tanh(W1 H^T)), equation 6; its rows are the T = r hops of one head.
         inner_BSF = jnp.tanh(nn.Dense(self.attention_size, use_bias=False, name="inner")(h_BSC))
         scores_BST = nn.Dense(self.num_hops, use_bias=False, name="hops")(inner_BSF)
         context_BTHC, weights_BHTS = attend(
@@ -56,14 +56,14 @@ class SelfAttentive(nn.Module):
         )
         self.sow("intermediates", "attention", weights_BHTS)
         self.sow("losses", "penalty", self.penalty * redundancy(weights_BHTS[:, 0]))
-        # M = A H, equation 7, as one vector: two hops' contexts [a b] and [c d] are [a b c d].
+        # M = A H, equation 7, as a vector: the contexts [a b] and [c d] become [a b c d].
         m_BC = context_BTHC.reshape(len(ids), -1)
         x_BF = nn.relu(nn.Dense(self.d_ff, name="hidden")(dropout(m_BC)))
         return nn.Dense(self.num_classes, name="head")(dropout(x_BF))
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns {'hops': weights [L = 1, B, H = 1, T, S]}, where T are the hops."""
+        """Returns {'hops': weights [L = 1, B, H = 1, T, S]} with T hops."""
         return {"hops": sown["attention"][0][None]}
 
     def flops(self, rows: int, length: int) -> int:
@@ -78,7 +78,7 @@ class SelfAttentive(nn.Module):
 def redundancy(weights_BTS: Array) -> Array:
     """Returns |A A^T - I|^2 (Frobenius; equation 8) of each A [T, S], [B].
 
-    The penalty is 0 if each hop puts all its weight on one position, and no two hops on the same.
+    It is 0 if each hop has all its weight on one position, and no two hops on the same.
     """
     products_BTU = jnp.einsum("BTS,BUS->BTU", weights_BTS, weights_BTS)  # T and U: hops
     return ((products_BTU - jnp.eye(weights_BTS.shape[1])) ** 2).sum(axis=(1, 2))

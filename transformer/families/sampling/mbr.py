@@ -1,7 +1,7 @@
-"""config.decode.method='mbr': minimum Bayes risk, samples ranked by their utility to all samples.
+"""config.decode.method='mbr': minimum Bayes risk decoding (Eikema and Aziz 2020).
 
-Minimum Bayes risk decoding (Eikema and Aziz 2020) returns the sample with the highest mean utility
-against all samples, not the likeliest translation.
+It returns the sample with the highest mean utility against all samples, not the likeliest
+translation.
 """
 
 import collections
@@ -14,7 +14,7 @@ from transformer.families.sampling import sampling
 
 
 def method(decode: Decode) -> Method:
-    """Returns the ranking of `num_samples` samples; UserError for fewer than are to be output."""
+    """Returns the ranking of `num_samples` samples; UserError if num_hypotheses is larger."""
     check_num_hypotheses(decode, "num_samples")
     return sampling.samples(decode, decode.num_samples)._replace(
         rank=lambda scored: rank([text for text, _ in scored], utility=decode.utility)
@@ -25,13 +25,13 @@ def rank(texts: Sequence[str], *, utility: str) -> list[tuple[str, float]]:
     """Returns the distinct texts with their mean utility, best first; ties in order of appearance.
 
     The texts are samples from the model, so the mean against all of them estimates the expected
-    utility, from 0 to 100 (Eikema and Aziz 2020). A text drawn twice counts twice. `utility` is
-    'chrf' or 'bleu', both sentence-level, by sacreBLEU.
+    utility, from 0 to 100. A text drawn twice counts twice. `utility` is sacreBLEU's sentence-level
+    'chrf' or 'bleu'.
     """
     metric = sacrebleu.CHRF() if utility == "chrf" else sacrebleu.BLEU(effective_order=True)
     counts = collections.Counter(texts)
     ranking = []
-    # Each distinct text is scored once against each distinct reference, weighted by its count.
+    # Score each distinct text once against each distinct reference, weighted by its count.
     for text in counts:
         total = sum(
             count * metric.sentence_score(text, [reference]).score

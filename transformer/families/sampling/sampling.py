@@ -1,4 +1,4 @@
-"""config.decode.method='sample': ancestral sampling, its temperature, top-k and nucleus (top-p)."""
+"""config.decode.method='sample': ancestral sampling with temperature, top-k and nucleus (top-p)."""
 
 from typing import Any
 
@@ -19,19 +19,19 @@ from transformer.decoding.methods import Decode, Method
 
 Array = jax.Array
 
-TOGETHER = 8  # samples in one search: the cost of attention is quadratic in its beams
+TOGETHER = 8  # samples in a search, because the cost of attention is quadratic in its beams
 
 
 def method(decode: Decode) -> Method:
-    """Returns the sampling of `num_hypotheses` translations, in the order drawn."""
+    """Returns a method that samples `num_hypotheses` translations, in the order drawn."""
     return samples(decode, decode.num_hypotheses)
 
 
 def samples(decode: Decode, count: int) -> Method:
-    """Returns the sampling of `count` translations."""
+    """Returns a method that samples `count` translations."""
     options = {"penalty": decode.length_penalty, "alpha": decode.length_alpha}
     options |= {"temperature": decode.temperature, "top_k": decode.top_k, "top_p": decode.top_p}
-    # 20 samples are drawn in 3 searches of 7 beams; the first 20 of these 21 are returned.
+    # 20 samples are the first of 21, drawn in 3 searches of 7 beams.
     num_searches = -(-count // TOGETHER)
     return Method(
         extend,
@@ -57,32 +57,31 @@ def extend(
     top_p: float,
     never: tuple[int, ...] = (),
 ) -> DecodingState:
-    """Samples the next token of W hypotheses a sentence from P^(1 / temperature).
+    """Samples the next token of W hypotheses per sentence from P^(1 / temperature).
 
-    Tokens outside the `top_k` likeliest (0: all) or outside the nucleus of probability `top_p` are
-    never drawn, nor are those of `never`. The score is log P(Y) / length_penalty(|Y|), with P of
-    the model: temperature and truncation do not change it. A sentence's samples depend on its key
-    alone.
+    It never draws tokens outside the `top_k` likeliest (0: all), outside the nucleus of probability
+    `top_p`, or in `never`. The score is the model's log P(Y) / length_penalty(|Y|), without
+    temperature and truncation. A sentence's samples depend on its key only.
 
     The W beams are independent: each keeps its index, and a beam that has ended is dead.
     """
     t = state.t
     logits, cache = step(last_tokens(state), t, memory, state.cache)
-    logits_BWV = logits[:, :, 0].astype(jnp.float32)  # T = 1: one new token a beam
-    # The total is of all logits: forbidden tokens keep their share of P.
+    logits_BWV = logits[:, :, 0].astype(jnp.float32)  # T = 1: one new token per beam
+    # Sum over all logits, so that forbidden tokens keep their share of P.
     allowed_BV = _allowed(logits_BWV.shape[-1], *constraints(t, bounds, never))
     log_probs_BWV = logits_BWV - jax.nn.logsumexp(logits_BWV, axis=-1)[:, :, None]
     log_probs_BWV = jnp.where(allowed_BV[:, None], log_probs_BWV, -jnp.inf)
     logits_BWV = truncate(log_probs_BWV / temperature, top_k=top_k, top_p=top_p)
-    # Keys by (sentence, position): resuming a search in another batch draws the same tokens.
+    # Keys by (sentence, position), so that another batch draws the same tokens.
     rng_of_t_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)
     token_BW = jax.vmap(jax.random.categorical)(rng_of_t_B, logits_BWV)
     chosen = take_along_axis(log_probs_BWV, token_BW[:, :, None], axis=2)
     log_probs_BW = state.live_log_probs_BW + chosen[:, :, 0]
     live_tokens_BWT = state.live_tokens_BWT.at[:, :, t].set(token_BW)
-    # A dead beam draws tokens, too; its log P is -inf, and they are never copied.
+    # A dead beam draws tokens, too, but its log P is -inf, and they are never copied.
     ends_BW = (token_BW == END) & (state.live_log_probs_BW > -jnp.inf)
-    # W samples, each in the slot of its beam: unlike in a search, nothing is sorted or moved.
+    # Each sample stays in the slot of its beam, without sorting.
     scores_BW = log_probs_BW / length_penalty(t + 1, penalty, alpha)
     live_log_probs_BW = jnp.where(token_BW == END, -jnp.inf, log_probs_BW)
     return DecodingState(
@@ -107,19 +106,19 @@ def truncate(logits_BWV: Array, *, top_k: int, top_p: float) -> Array:
     """Masks logits with -inf outside the `top_k` likeliest tokens and outside the nucleus.
 
     The nucleus (Holtzman et al. 2020) is the smallest set of the likeliest tokens with at least
-    `top_p` of the probability, and whatever ties with the least likely of them. `top_k` 0 and
-    `top_p` 1 mask nothing.
+    `top_p` of the probability, including ties with the least likely token. `top_k` 0 and `top_p` 1
+    mask nothing.
     """
     V = logits_BWV.shape[-1]
     if 0 < top_k < V:
         least_BW1 = jax.lax.top_k(logits_BWV, top_k)[0][..., -1:]
-        # Compared by value, so that ties with the k-th are kept.
+        # Compare by value, to keep ties with the k-th.
         logits_BWV = jnp.where(logits_BWV < least_BW1, -jnp.inf, logits_BWV)
     if top_p < 1:
         probs_BWV = jax.nn.softmax(logits_BWV)
         sorted_BWV = jnp.sort(probs_BWV, axis=-1, descending=True)
-        # A token is in the nucleus if those before it have less than top_p. With top_p 0.7 and
-        # probabilities .5 .3 .2, `before` is 0 .5 .8: the first two are in, the least is .3.
+        # A token is in the nucleus if likelier tokens sum to less than top_p. With top_p 0.7 and
+        # probabilities .5 .3 .2, `before` is 0 .5 .8: the nucleus is the first two, `least` is .3.
         before_BWV = jnp.cumsum(sorted_BWV, axis=-1) - sorted_BWV
         least_BW1 = jnp.where(before_BWV < top_p, sorted_BWV, jnp.inf).min(axis=-1, keepdims=True)
         logits_BWV = jnp.where(probs_BWV < least_BW1, -jnp.inf, logits_BWV)

@@ -1,5 +1,5 @@
-"""What a translation model says of given sentence pairs: modes that translate nothing.
+"""Modes that score or align given sentence pairs with a translation model.
 
-`score.py` has the probability of a target, by forced decoding, and `align.py`, with its keys in
-`align_keys.py`, which words are each other's translations, by attention weights.
+`score.py` computes the probability of a target, by forced decoding. `align.py`, with its keys in
+`align_keys.py`, aligns words by attention weights.
 """

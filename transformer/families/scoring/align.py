@@ -23,7 +23,7 @@ def align(config: ConfigDict, workdir: Path) -> None:
     """Reads lines SOURCE<tab>TARGET (or JSON objects) and writes their word alignments.
 
     An alignment is in Pharaoh format, '0-0 1-2': pairs of source word and target word, from 0. A
-    pair longer than `config.decode` allows gets an empty line and a warning.
+    pair that is too long for `config.decode` gets an empty line and a warning.
     """
     form, options = config.translate.format, config.attention
     run = translation.load(config, workdir)
@@ -35,7 +35,7 @@ def align(config: ConfigDict, workdir: Path) -> None:
     for number, pair in enumerate(shown, start=1):
         both, aligned = (pair["source"], pair["target"]), []
         ids = attention_weights.ids(run.vocabulary, *both)
-        # A pair that is too long gets an empty line: output line n always answers input line n.
+        # A pair that is too long gets an empty line, so that output line n answers input line n.
         if not score.over_long(number, *ids, config.decode):
             cross_LHTS = attention_weights.pair_weights(run, *both)["cross"]
             aligned = alignment(run.vocabulary, *both, cross_LHTS, options)
@@ -46,18 +46,18 @@ def align(config: ConfigDict, workdir: Path) -> None:
 
 
 def check_choice(options: ConfigDict, layers: int, heads: int) -> None:
-    """Raises UserError for a layer or head that a decoder of so many layers and heads lacks."""
+    """Raises UserError for a layer above `layers` or a head above `heads`."""
     check_value("attention.layer", options.layer, f"at least 0 and at most {layers}")
     check_value("attention.head", options.head, f"at least 0 and at most {heads}")
 
 
 def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple[int, int]:
-    """Returns [L, H] of the cross-attention's weights; UserError if there are none."""
-    # A pair of one piece each: the numbers of layers and heads do not depend on the lengths.
+    """Returns [L, H] of the cross-attention's weights; UserError without cross-attention."""
+    # A pair of one piece each, because L and H do not depend on the lengths.
     side = np.ones((1, 1), np.int32)
     inputs = pairs.inputs_of_single_pairs(side, side)
     weights_of = functools.partial(attention_weights.batch_weights, model=run.model)
-    # Traced, not computed: eval_shape returns shapes and allocates nothing.
+    # eval_shape traces the shapes, and allocates nothing.
     shapes_of = jax.eval_shape(weights_of, run.params, inputs)
     if "cross" not in shapes_of:
         raise UserError(
@@ -78,8 +78,8 @@ def alignment(
 ) -> list[tuple[int, int]]:
     """Aligns each target word with the source word to which its pieces attend most.
 
-    Returns (source word, target word) as numbers from 0; words are separated by white space.
-    `options.layer` and `options.head` choose the weights, from 1; 0 is the mean over all.
+    Returns (source word, target word) as numbers from 0. White space separates words.
+    `options.layer` and `options.head` select the weights, from 1; 0 is the mean over all.
     """
     layer, head = options.layer, options.head
     weights_HTS = cross_LHTS[layer - 1] if layer else cross_LHTS.mean(axis=0)
@@ -87,27 +87,27 @@ def alignment(
     source_words, target_words = words(vocabulary.source, source), words(vocabulary.target, target)
     if not source_words or not target_words:
         return []
-    # Adds up the weights of the pieces of each pair of words: with source words [0, 0, 1] the first
-    # two columns are summed in column 0. The end symbols, last on both sides, belong to no word.
+    # Add up the weights by pairs of words: with source words [0, 0, 1], column 0 is the sum of the
+    # first two columns. The end symbols, last on both sides, belong to no word.
     by_word = np.zeros((target_words[-1] + 1, source_words[-1] + 1))
     np.add.at(by_word, np.ix_(target_words, source_words), weights_TS[:-1, :-1])
     return [(int(by_word[t].argmax()), t) for t in sorted(set(target_words))]
 
 
 def words(vocabulary: Pieces, text: str) -> list[int]:
-    """Returns the number of the word that each piece of a text belongs to.
+    """Returns the word's number of each piece of a text.
 
     Example: the pieces '▁the', '▁c', 'at' of "the cat" give [0, 1, 1].
     """
     cut = vocabulary.surfaces(text)
-    normalised = "".join(surface for _, surface in cut)  # and without the spaces in front
+    normalised = "".join(surface for _, surface in cut)  # without leading spaces
     starts = [word.start() for word in re.finditer(r"\S+", normalised)]
     numbers, begin = [], 0
     for piece, surface in cut:
         end = begin + len(surface)
-        # A piece belongs to the last word that starts before its end. A lone space belongs to the
-        # word after it. The first bytes of a character spelt in bytes have an empty surface, and
-        # belong to the word of that character.
+        # A piece belongs to the last word that starts before its end, a lone space to the next
+        # word. The first byte pieces of a character have an empty surface, and belong to the
+        # character's word.
         last = end + 1 if piece == "▁" else max(end, begin + 1)
         numbers.append(max(0, bisect.bisect_left(starts, last) - 1))
         begin = end

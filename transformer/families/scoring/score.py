@@ -25,7 +25,7 @@ Tree = dict
 
 
 class Score(NamedTuple):
-    """How likely a target is as the translation of its source."""
+    """The score of a target as the translation of its source."""
 
     score: float  # log_prob divided by the length penalty
     log_prob: float  # natural log P(target | source), with the end symbol
@@ -35,7 +35,7 @@ class Score(NamedTuple):
 def score(config: ConfigDict, workdir: Path) -> None:
     """Reads lines SOURCE<tab>TARGET (or JSON objects) and writes one score per line.
 
-    A score is what beam search would give the target, with the length penalty of `config.decode`.
+    A score is beam search's score of the target, with the length penalty of `config.decode`.
     """
     form = config.translate.format
     texts = lines.read(sys.stdin.buffer)
@@ -59,21 +59,21 @@ def forced(
     A pair that is too long (see `over_long`) gets -inf.
     """
     devices = layout.num_devices(run.params)
-    # Chunks bound the memory, and let the first scores out before the last line is read.
+    # Chunks bound the memory, and yield the first scores before the last line is read.
     for chunk in batch_sizes.chunks(enumerate(sentence_pairs, start=1), options.chunk_lines):
         sources = run.vocabulary.source.encode([pair["source"] for _, pair in chunk])
         targets = run.vocabulary.target.encode([pair["target"] for _, pair in chunk])
         ids = list(zip(sources, targets, strict=True))
         longest = [max(map(len, both)) for both in ids]
-        # Batches of similar length, the longest first: each is padded to a power of two. `order`
-        # is a permutation, undone by values[i]: with lengths 3 9 5, order is 1 2 0.
+        # Batches of similar length, longest first, each padded to a power of two. values[i] undoes
+        # the permutation `order`, which is 1 2 0 for lengths 3 9 5.
         order = [i for i, (n, _) in enumerate(chunk) if not over_long(n, *ids[i], options)]
         order.sort(key=lambda i: -longest[i])
         values = [-np.inf] * len(chunk)
         while order:
             length = batch_sizes.next_power_of_two(longest[order[0]])
             most = max(1, options.batch_tokens // length)
-            # Few static shapes: the rows of a device are 4^n, or the most that fit into a batch.
+            # For few static shapes, a device has 4^n rows, within the batch size.
             rows = devices * batch_sizes.next_power(4, -(-len(order) // devices), most=most)
             batch, order = order[:rows], order[rows:]
             log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
@@ -121,7 +121,7 @@ def _log_prob(
     params: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
 ) -> jax.Array:
     """Returns log P(target | source) [B], the sum over the target's pieces and end symbol."""
-    # Forced decoding: the decoder reads the given target, shifted right, in one forward pass.
+    # Forced decoding: the decoder reads the target, shifted right, in one forward pass.
     inputs = pairs.inputs_of_single_pairs(source_BS, target_BT)
     logits_BTV = model.apply({"params": params}, **inputs, train=False)
     nats_BT = losses.token_nats(logits_BTV, target_BT)

@@ -1,5 +1,4 @@
-"""Summaries: their score. rouge.py has ROUGE of texts in any language.
+"""Scores of summaries: rouge.py has ROUGE for any language, by `config.evaluate.scores`.
 
-A model that writes summaries is one of translation, from a text to a shorter one; see
-configs/summaries.py. `config.evaluate.scores` names what else than BLEU they are scored by.
+A translation model writes summaries, from a text to a shorter text; see configs/summaries.py.
 """

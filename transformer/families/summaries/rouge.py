@@ -1,8 +1,8 @@
-"""ROUGE (Lin 2004) of summaries: how many n-grams are those of the reference.
+"""ROUGE (Lin 2004) of summaries: the overlap of n-grams with the reference.
 
-Computed by google-research's rouge-score, which reproduces ROUGE-1.5.5. Its own tokeniser keeps
-ASCII letters and digits alone, so that Korean has no tokens and scores 0. The one here has the same
-tokens in ASCII text, and those of all other scripts. Of scripts without spaces, such as Chinese and
+google-research's rouge-score computes it, as ROUGE-1.5.5 does. Its own tokeniser keeps only ASCII
+letters and digits, so that Korean has no tokens and scores 0. The tokeniser here has the same
+tokens in ASCII text, and handles all other scripts. In scripts without spaces, such as Chinese and
 Thai, only characters can be compared.
 """
 
@@ -35,7 +35,7 @@ def word_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[st
 
 
 def character_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """Returns the same of letters and digits: Korean words carry their particles."""
+    """Returns ROUGE of characters, because Korean words include their particles."""
     items = item_scores(hypotheses, references, characters)
     return {f"{name}_characters": float(np.mean(values)) for name, values in items.items()}
 

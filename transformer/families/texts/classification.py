@@ -30,7 +30,7 @@ from transformer.tasks.task import (
 )
 
 FREE = ("data.num_classes", "classify.")
-UNITS = {1: "text", 2: "pair"}  # what is classified, by config.data.num_texts
+UNITS = {1: "text", 2: "pair"}  # the classified unit, by config.data.num_texts
 SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "text"}
 model = build_model
 
@@ -46,15 +46,15 @@ def check(config: ConfigDict) -> None:
 
 
 def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
-    """Raises UserError for invalid values of the keys of every task of texts, or of its model.
+    """Raises UserError for invalid keys of any text task, or of its model.
 
     `sizes` and `example` are the task's functions.
     """
     data = config.data
-    # A piece and the start symbol of each text.
+    # Each text has at least a piece and the start symbol.
     check_value("data.max_length", data.max_length, f"at least {2 * data.num_texts}")
     check_value("data.batch_tokens", data.batch_tokens, f"at least {data.max_length}")
-    # The model checks its own values when it is built; `abstract_params` traces it, without arrays.
+    # The model checks its values when it is built; `abstract_params` traces it, without arrays.
     checked = build_model(config, sizes(config, None))
     if (needed := getattr(checked, "num_texts", data.num_texts)) != data.num_texts:
         raise UserError(
@@ -70,14 +70,14 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
 
 
 def _check_halves(model: TextClassifier, max_length: int) -> None:
-    """Raises UserError where positions would not tell a second text from the first."""
+    """Raises UserError if positions do not distinguish the second text from the first."""
     [positions] = boxes.parse("positions", model.options.positions)
     if not has(positions.code, "__call__"):
         raise UserError(
             "config.data.num_texts=2 needs positions of the input, such as 'learned', which tell "
             f"the texts apart, found config.model.positions={model.options.positions!r}"
         )
-    # Each text has half of the positions.
+    # Each text takes half of the positions.
     check_value("model.max_positions", model.max_positions, f"at least {max_length}")
 
 
@@ -89,17 +89,14 @@ def labelled(config: ConfigDict, split: str) -> LabelledText:
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
-    """Builds missing corpora, labels, vocabulary and token ids; returns the config, filled in.
-
-    `saved_config` is the workdir's; None in a new run, in its first process.
-    """
+    """Builds missing corpora, labels, vocabulary and token ids; returns the config, filled in."""
     corpora = splits.load_all(config, labelled)
     train = corpora["train"]
     splits.fill_in_fingerprint(config, folder, saved_config, train)
-    # Before a vocabulary is learnt, which can take minutes: a label may be wrong.
-    names = sorted(set(train.labels))  # a class's id does not depend on the order of the texts
+    # Check labels first, because learning a vocabulary can take minutes.
+    names = sorted(set(train.labels))  # so that ids do not depend on the order of the texts
     names = class_names.prepare(config, folder, saved_config, names, train.files)
-    # Called for its error, which names file and line: a label that training lacks.
+    # Called for its error, which names the file and line of a label that training lacks.
     for corpus in corpora.values():
         class_names.class_ids(corpus.labels, names, place=corpus.place)
     vocab = vocabularies.prepare(config, folder, saved_config, train)
@@ -115,13 +112,13 @@ def identity(config: ConfigDict) -> dict[str, str]:
 
 
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns {'vocab_size', 'num_classes'} of the workdir; `folder` None: of the config."""
+    """Returns {'vocab_size', 'num_classes'} of the workdir; if `folder` is None, of the config."""
     sizes = vocabularies.text_sizes(config, folder)
     return {**sizes, "num_classes": class_names.number(config, folder)}
 
 
 def example(config: ConfigDict, rows: int) -> dict:
-    """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0: a full batch."""
+    """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0 for a full batch."""
     data = config.data
     assemble = functools.partial(texts.labelled, NO_SIDE, np.zeros(1, np.int32))
     return example_of(assemble, rows or data.batch_tokens // data.max_length, data.max_length)
@@ -136,7 +133,7 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of a split.
 
-    Its outputs have the columns 'text', of two texts 'pair', and 'label'.
+    Its outputs have the columns 'text', or 'pair' for two texts, and 'label'.
     """
     corpus, unit = labelled(config, split), UNITS[config.data.num_texts]
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
@@ -176,31 +173,31 @@ def batches_of(
     targets: np.ndarray,
     seed: int | None,
 ) -> Batches:
-    """Returns a split's texts, or pairs of texts, one a row, with a target each.
+    """Returns a split's texts, or pairs of texts, one per row, each with a target.
 
-    Texts are cut after `data.max_length`, those of a pair after half of it.
+    Texts are truncated to `data.max_length`, and to half of it in a pair.
     """
     data, vocab = config.data, vocabularies.read(folder, config)
     tokens = splits.tokens(config, corpus, vocab, "tokenise")
     side = texts.shorten(tokens.sides["text"], data.max_length // data.num_texts)
-    # The texts of a row follow each other: with two, lengths 3 4 2 5 are rows of 7 and 7.
+    # A row concatenates its texts: in pairs, lengths 3 4 2 5 give rows of 7 and 7.
     lengths = side.lengths.reshape(-1, data.num_texts).sum(axis=1)
-    # Rows of few static lengths: a program is compiled for each.
+    # Few static lengths, because a program is compiled for each.
     rows = packing.one_per_row((lengths,), np.arange(len(lengths)), data.max_length)
     return Batches(rows, data.batch_tokens, seed, functools.partial(texts.labelled, side, targets))
 
 
 def reader(config: ConfigDict, folder: Path) -> Callable:
-    """Returns read(line, number) -> the inputs for a text or A<tab>B, cut as in `batches_of`.
+    """Returns read(line, number) -> the inputs for a text or A<tab>B, truncated as in `batches_of`.
 
-    Warns if the first line has a label, as in a training file; UserError for a line that lacks a
-    text or has one too many.
+    Warns if the first line has a label, as in a training file. UserError for a line with too few or
+    too many texts.
     """
     vocab, data = vocabularies.read(folder, config), config.data
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
-        # Looks at the first line only: a later line may begin like this by chance.
+        # Only the first line, because a later line may begin with a label by chance.
         if number == 1 and line.startswith(tuple(f"{name}\t" for name in names)):
             logging.warning(LABELLED)
         columns = labelled_text.columns(line, data.num_texts)

@@ -1,8 +1,8 @@
-"""Decomposable attention (Parikh et al. 2016): two texts are aligned, compared, and classified.
+"""Decomposable attention (Parikh et al. 2016): aligns, compares and classifies two texts.
 
-"A Decomposable Attention Model for Natural Language Inference" compares two texts by attention and
-feed-forward networks alone, a year before the Transformer, with which it shares an author. Without
-`intra_attention` the order of words means nothing.
+"A Decomposable Attention Model for Natural Language Inference" compares two texts only by attention
+and feed-forward networks, a year before the Transformer. Without `intra_attention` it ignores the
+order of words.
 """
 
 import flax.linen as nn
@@ -22,19 +22,19 @@ RULES = {
 
 
 class Decomposable(nn.Module):
-    """Maps two texts to logits of their class; a row holds both, one after the other.
+    """Maps two texts to logits of their class; a row concatenates both.
 
-    Each begins with the start symbol, the paper's NULL, with which words can be aligned that have
-    no counterpart. Departure: embeddings are learned; the paper's are a linear map of GloVe's.
+    Each text starts with the start symbol, the paper's NULL, for words without a counterpart. Not
+    as in the paper: embeddings are learned, where the paper's are a linear map of GloVe's.
     """
 
     vocab_size: int
     num_classes: int
     d_model: int  # of the embeddings
     d_ff: int  # of both layers of each feed-forward network
-    intra_attention: bool  # words first read those of their own text (section 3.4)
-    max_distance: int  # of these words: farther ones have the bias of this distance (paper: 10)
-    dropout_rate: float  # of what each layer of these networks reads
+    intra_attention: bool  # whether words first attend to their own text (section 3.4)
+    max_distance: int  # clips the distances of intra-attention (paper: 10)
+    dropout_rate: float  # of the inputs of each layer
 
     takes_packed_rows = False
     num_texts = 2
@@ -49,7 +49,7 @@ class Decomposable(nn.Module):
         network = lambda name: FeedForward(self.d_ff, self.dropout_rate, not train, name=name)
         x_BSD = dense.embed(self.vocab_size, self.d_model, name="embedding")(ids)
         if self.intra_attention:
-            # Equations 7 and 8: within a text, with a bias for each distance.
+            # Equations 7 and 8: attention within a text, with a bias per distance.
             init, R = dense.normal(0.02), 2 * self.max_distance + 1
             bias_R = self.param("distance_bias", init, (R,))
             distance_BTS = positions[:, None, :] - positions[:, :, None]
@@ -59,14 +59,14 @@ class Decomposable(nn.Module):
             own_BTS = same_segment(segments, segments)
             context_BSD, _ = soft_align(network("intra")(x_BSD), bias_BTS, own_BTS, x_BSD)
             x_BSD = jnp.concatenate([x_BSD, context_BSD], axis=-1)
-        # Attend, equations 1 and 2: beta and alpha at once, as both texts are in one row. The other
-        # text of 1 is 2 and that of 2 is 1; padding looks for a text 3, which no row has.
+        # Attend, equations 1 and 2, beta and alpha at once: text 1 attends to 2, and 2 to 1.
+        # Padding would attend to text 3, which no row has.
         other_BTS = same_segment(3 - segments, segments)
         aligned_BSD, weights_BHTS = soft_align(network("attend")(x_BSD), 0.0, other_BTS, x_BSD)
         self.sow("intermediates", "attention", weights_BHTS)
-        # Compare, equation 3: each word with what it is aligned with.
+        # Compare, equation 3: each word with its alignment.
         v_BSF = network("compare")(jnp.concatenate([x_BSD, aligned_BSD], axis=-1))
-        # Aggregate, equations 4 and 5: [v1; v2], the sums over each text, are classified.
+        # Aggregate, equations 4 and 5: classify [v1; v2], the sums over each text.
         total = lambda i: jnp.einsum("BSF,BS->BF", v_BSF, (segments == i).astype(v_BSF.dtype))
         x_BF = network("aggregate")(jnp.concatenate([total(1), total(2)], axis=-1))
         return nn.Dense(self.num_classes, name="head")(x_BF)
@@ -79,11 +79,11 @@ class Decomposable(nn.Module):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
         F, position, D = self.d_ff, 0, self.d_model
-        # Each attention: a network, scores of all positions, and a sum of their vectors.
+        # An attention has a network, scores of all positions, and a sum of their vectors.
         attention = lambda D: F * (D + F) + length * (F + D)
         if self.intra_attention:
             position, D = attention(D), 2 * D
-        position += attention(D) + F * (2 * D + F) + 2 * F  # the last in the sums of both texts
+        position += attention(D) + F * (2 * D + F) + 2 * F  # 2 F in the sums over the texts
         return 3 * 2 * rows * (length * position + F * (2 * F + F + self.num_classes))
 
 
@@ -92,8 +92,8 @@ def soft_align(
 ) -> tuple[Array, Array]:
     """Returns (context_BTD, weights_BHTS), with H = 1.
 
-    The context of t is a sum of the x that the mask lets it see, weighted by the softmax of
-    f_t . f_s + bias_ts, which is not scaled.
+    The context of t is a sum of the x that the mask allows, weighted by the softmax of
+    f_t . f_s + bias_ts, without scaling.
     """
     scores_BTS = jnp.einsum("BTF,BSF->BTS", f_BSF, f_BSF) + bias_BTS
     context_BTHC, weights_BHTS = attend(

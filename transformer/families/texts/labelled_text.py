@@ -1,6 +1,6 @@
-"""Labelled text, LABEL<tab>TEXT or LABEL<tab>A<tab>B a line, read as it lies.
+"""Labelled text: lines LABEL<tab>TEXT or LABEL<tab>A<tab>B.
 
-Each text is an item, so that two texts of a line are tokenised as any others are.
+Each text is an item, so that the two texts of a line are tokenised like any text.
 """
 
 import dataclasses
@@ -18,14 +18,14 @@ FORMS = {1: "TEXT", 2: "A<tab>B"}  # of a line without its label, by config.data
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelledText(corpora.Corpus):
-    """One split of labelled text: a corpus whose only side is 'text', and the lines' labels.
+    """One split of labelled text: a corpus with the side 'text', and the lines' labels.
 
-    A corpus with two texts a line has those of line i as its texts 2 i and 2 i + 1.
+    With two texts per line, line i has the texts 2 i and 2 i + 1.
     """
 
     labels: tuple[str, ...]  # of every line
     parts: tuple[Part, ...]  # of `files`, in the order of the texts
-    num_texts: int  # a line
+    num_texts: int  # per line
 
     @property
     def lines(self) -> list[str]:
@@ -35,12 +35,12 @@ class LabelledText(corpora.Corpus):
         return ["\t".join(line) for line in zip(*columns, strict=True)]
 
     def place(self, i: int) -> str:
-        """Returns where line i is from: 'train.tsv, line 3'."""
-        # Of parts with 3 and 5 lines, line 4 is the second line of the second part.
+        """Returns the origin of line i: 'train.tsv, line 3'."""
+        # In parts of 3 and 5 lines, line 4 is the second line of the second part.
         for part in self.parts:
             if i < part.last - part.first:
                 return f"{part.file}, line {part.first + i + 1}"
-            i -= part.last - part.first  # becomes the number of the line within the next part
+            i -= part.last - part.first  # the line's index within the next part
         raise IndexError(i)
 
 
@@ -48,8 +48,8 @@ def load(split: str, num_texts: int = 1, *, directory: str, key: str = "split") 
     """Returns the lines of labelled files.
 
     `split` names files in `directory`, or parts of them: 'train.tsv', 'train.tsv[:90%]' (see
-    `text_files.find_parts`). `key` is the split's config key, named in errors. UserError, with file
-    and line, for a line that is not LABEL<tab>TEXT; with two texts a line, LABEL<tab>A<tab>B.
+    `text_files.find_parts`). `key` is the split's config key, for error messages. UserError, with
+    file and line, for a line that is not LABEL<tab>TEXT, or LABEL<tab>A<tab>B for two texts.
     """
     parts = tuple(text_files.find_parts(corpora.folder(directory), split, key))
     if any(part.in_characters for part in parts):
@@ -68,22 +68,22 @@ def load(split: str, num_texts: int = 1, *, directory: str, key: str = "split") 
     )
 
 
-# A task loads a split several times before its first step.
+# Cached, because a task loads a split several times before its first step.
 @functools.lru_cache(maxsize=4)
 def read_labels(parts: tuple[Part, ...], num_texts: int) -> tuple[str, ...]:
-    """Returns the label of every line, read once for the same content.
+    """Returns the label of every line.
 
-    Labels are stripped and NFC-normalised: 'good ' is the class 'good', and '한' is one class,
-    whether it is written in one character or in three.
+    Labels are stripped and NFC-normalised: 'good ' is the class 'good', and '한' is the same class
+    in one character or in three.
     """
     labels = (label for label, _ in _rows(parts, num_texts))
     return tuple(unicodedata.normalize("NFC", label.strip()) for label in labels)
 
 
 def columns(line: str, num_texts: int) -> list[str]:
-    """Returns the texts of a line: the whole line, in which tabs are text, or its columns.
+    """Returns the texts of a line: the whole line, including tabs, or its `num_texts` columns.
 
-    Nothing if one of several texts is missing, or there is one too many.
+    [] if a line has too few or too many texts.
     """
     if num_texts == 1:
         return [line]
@@ -96,7 +96,7 @@ def _rows(parts: tuple[Part, ...], num_texts: int) -> Iterator[tuple[str, list[s
     for part in parts:
         numbered = enumerate(text_files.lines(part.file), start=1)
         for number, line in itertools.islice(numbered, part.first, part.last):
-            # At the first tab: "good<tab>a<tab>b" is the text "a<tab>b".
+            # Split at the first tab: "good<tab>a<tab>b" has the text "a<tab>b".
             label, _, text = line.partition("\t")
             texts = columns(text, num_texts)
             if not (texts and label.strip() and text.strip()):

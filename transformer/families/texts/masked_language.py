@@ -1,8 +1,8 @@
 """Masked language modelling (Devlin et al. 2019): predict tokens from those on both sides of them.
 
-Its params can initialise a classifier of texts (train.init_from). BERT's second task, whether one
-sentence follows another, is left out: a line is a text by itself, and Liu et al. (2019, RoBERTa)
-found that the task does not help.
+Its params can initialise a classifier of texts (train.init_from). Not as in BERT: the task of
+predicting the next sentence is left out, because Liu et al. (2019, RoBERTa) found that it does not
+help.
 """
 
 import functools
@@ -39,22 +39,19 @@ def check(config: ConfigDict) -> None:
 
 
 def load(config: ConfigDict, split: str) -> Corpus | labelled_text.LabelledText:
-    """Returns a split of one text a line; with `data.labelled`, of LABEL<tab>TEXT lines."""
+    """Returns a split with one text per line; with `data.labelled`, LABEL<tab>TEXT lines."""
     if config.data.labelled:
         return classification.labelled(config, split)
     return splits.text(config, split)
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
-    """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
-
-    `saved_config` is the workdir's; None in a new run, in its first process.
-    """
+    """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints."""
     corpora = splits.load_all(config, load)
     vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
     for split, corpus in corpora.items():
         tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
-        # MASK is the unknown piece: a text that has it would seem to be masked already.
+        # MASK is the unknown piece, so a text must not have it.
         if (tokens.sides["text"].ids == texts.MASK).any():
             raise UserError(
                 f"config.vocabulary.model={config.vocabulary.model!r} has no piece for some "
@@ -65,12 +62,12 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
 
 
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int | float]:
-    """Returns {'vocab_size', 'mask_share'}; `folder` None: the size is the config's."""
+    """Returns {'vocab_size', 'mask_share'}; if `folder` is None, the size is the config's."""
     return {**vocabularies.text_sizes(config, folder), "mask_share": config.data.mask_share}
 
 
 def example(config: ConfigDict, rows: int) -> dict:
-    """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0: a full batch."""
+    """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0 for a full batch."""
     data = config.data
     assemble = functools.partial(texts.masked, NO_SIDE, share=data.mask_share, vocab_size=0)
     return example_of(assemble, rows or data.batch_tokens // data.max_length, data.max_length)
@@ -83,22 +80,22 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
 
 
 def batches_of(config: ConfigDict, vocab: Pieces, tokens: Tokens, seed: int | None) -> Batches:
-    """Returns a split's texts, cut after `data.max_length`, with tokens masked at random.
+    """Returns a split's texts, truncated to `data.max_length`, with tokens masked at random.
 
-    With seed None, for validation, a text has the same masks each time.
+    With seed None, for validation, a text always has the same masks.
     """
     data = config.data
     side = texts.shorten(tokens.sides["text"], data.max_length)
     items = packing.select_trainable((side.lengths,), data.max_length)
-    # Packed, a row holds as many texts as fit; a token sees its own text alone.
+    # A packed row holds as many texts as fit; a token sees its own text only.
     if data.pack:
-        # Not `seed`, which is None in validation: which texts share a row may be the same always.
+        # Not `seed`, which is None in validation; packing may always be the same.
         order = config.train.seed
         rows = [packing.pack((side.lengths,), items, data.max_length, order, tokens.directory)]
     else:
         rows = packing.one_per_row((side.lengths,), items, data.max_length)
     masked = functools.partial(texts.masked, side, share=data.mask_share, vocab_size=len(vocab))
-    # The key (seed, t) is (0, 0) in all batches: a text has the same masks in any of them.
+    # With the key (seed, t) = (0, 0) in all batches, a text has the same masks in any batch.
     fixed = lambda items, row_of_item, shape, key: masked(items, row_of_item, shape, (0, 0))
     return Batches(rows, data.batch_tokens, seed, fixed if seed is None else masked)
 
@@ -106,8 +103,8 @@ def batches_of(config: ConfigDict, vocab: Pieces, tokens: Tokens, seed: int | No
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of a split.
 
-    The same tokens are masked each time. Scores are means per masked token: 'loss',
-    'nats_per_token', 'perplexity', 'accuracy'.
+    It always masks the same tokens. Scores are means per masked token: 'loss', 'nats_per_token',
+    'perplexity', 'accuracy'.
     """
     corpus, vocab = load(config, split), vocabularies.read(folder, config)
     tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
@@ -145,12 +142,12 @@ def rows(scores: dict) -> dict[str, str]:
 
 
 def reader(config: ConfigDict, folder: Path) -> Callable:
-    """Returns read(line, number) -> the inputs for one text, cut like all texts, without masks."""
+    """Returns read(line, number) -> the inputs for one text, truncated, without masks."""
     vocab = vocabularies.read(folder, config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         ids = vocab.encode([line])[0][: config.data.max_length]
-        # The model predicts at least one column: that of START, whose logits nobody reads.
+        # The model predicts at least one column, here START's, whose logits are not read.
         return texts.one_row([ids], len(ids)) | {"masked": np.zeros(1, int)}
 
     return read

@@ -1,6 +1,6 @@
 """Encoder-only Transformers (Devlin et al. 2019, BERT): masked language model, classifier of texts.
 
-The two have the same params except for `head`: a classifier can start from a pre-trained model.
+Both have the same params except for `head`, so a classifier can start from a pre-trained model.
 """
 
 import flax.linen as nn
@@ -17,7 +17,7 @@ Array = jax.Array
 class TextEncoder(nn.Module):
     """Maps each token to a vector that depends on all tokens of its text.
 
-    The fields are those of `Transformer`. As in its encoder, and unlike in BERT, the embeddings are
+    The fields are those of `Transformer`. Not as in BERT, but as in `Transformer`: embeddings are
     multiplied by sqrt(d_model), and their sum with the positions is not normalised.
     """
 
@@ -40,13 +40,13 @@ class TextEncoder(nn.Module):
     def encode(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns a vector for each token, [B, S, D].
 
-        All inputs are int [B, S]. Segments number the texts of a packed row from 1, 0 is padding; a
+        Inputs are int [B, S]. Segments number the texts of a packed row from 1; 0 is padding. A
         token attends to its own text only. Positions count from 0 in each text.
         """
-        # Embeddings begin as N(0, 1 / d_model), so that the product has variance 1.
+        # Embeddings are initially N(0, 1 / d_model), so that the product has variance 1.
         x_BSD = self.add_positions(self.embedding(ids) * self.options.d_model**0.5, positions)
         x_BSD = self.dropout(x_BSD.astype(self.dtype), deterministic=not train)
-        # The mask: a token sees its own text on both sides, and no padding.
+        # A token sees its own text on both sides, and no padding.
         view = self_view(positions, segments, causal=False)
         return self.encoder(x_BSD, view, train=train)
 
@@ -60,7 +60,7 @@ class TextEncoder(nn.Module):
 
 
 class MaskedLanguageModel(TextEncoder):
-    """Predicts tokens that were masked, from the tokens on both sides of them."""
+    """Predicts masked tokens from the tokens on both sides of them."""
 
     mask_share: float  # of the tokens of a text; read by `flops` only
 
@@ -80,11 +80,11 @@ class MaskedLanguageModel(TextEncoder):
         The other inputs are those of `encode`.
         """
         x_BSD = self.encode(ids, positions, segments, train=train)
-        # x[b, masked[b, t]]: a row has few masked tokens, so that few logits are computed.
+        # x[b, masked[b, t]], so that logits are computed for masked tokens only.
         return jnp.take_along_axis(x_BSD, masked[:, :, None], axis=1)
 
     def logits(self, x_BTD: Array, dtype: jnp.dtype = jnp.float32) -> Array:
-        """Returns the logits [B, T, V]; the embeddings are the output matrix, too."""
+        """Returns the logits [B, T, V], with the embeddings as the output matrix."""
         return self.head(x_BTD, self.embedding.embedding, dtype)
 
     def flops(self, rows: int, length: int) -> int:
@@ -111,10 +111,10 @@ class MaskedHead(nn.Module):
 
 
 class TextClassifier(TextEncoder):
-    """Maps a text, or two, to logits of their class; the texts of a row read each other."""
+    """Maps a text, or two, to logits of their class; two texts attend to each other."""
 
     num_classes: int
-    pooling: str  # 'first': the vector of the first token, START; 'mean': of all tokens
+    pooling: str  # 'first' for the vector of START, or 'mean' over all tokens
 
     def setup(self) -> None:
         super().setup()
@@ -123,7 +123,7 @@ class TextClassifier(TextEncoder):
 
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns logits [B, V] in float32; the inputs are those of `encode`."""
-        # A second text has the upper half of the positions, which tell it from the first.
+        # A second text takes the upper half of the positions, to distinguish it from the first.
         positions = positions + (segments > 1) * (self.max_positions // 2)
         real_BS = segments > 0
         x_BSD = self.encode(ids, positions, real_BS.astype(jnp.int32), train=train)
@@ -139,6 +139,6 @@ class TextClassifier(TextEncoder):
 
 def mean(x_BSD: Array, real_BS: Array) -> Array:
     """Returns the mean over the real positions, [B, D]; zeros for a row of padding."""
-    # At least 1: a row of padding would be 0 / 0 = NaN, which a weight of 0 does not remove.
+    # At least 1, because a weight of 0 does not remove the NaN = 0 / 0 of a row of padding.
     count_B1 = jnp.maximum(real_BS.sum(axis=1, keepdims=True), 1)
     return jnp.einsum("BSD,BS->BD", x_BSD, real_BS.astype(x_BSD.dtype)) / count_B1

@@ -1,4 +1,4 @@
-"""Texts -> the arrays of a batch: with a class for each row; or with masked tokens, also packed.
+"""Texts -> the arrays of a batch: with a class per row, or with masked tokens, also packed.
 
 The model's inputs are int [rows, length]: `ids`, `positions`, from 0 in each text, and `segments`,
 which number a row's texts from 1. All are 0 on padding.
@@ -10,11 +10,11 @@ from transformer.data import packing, pairs
 from transformer.data.tokenizer import START, UNKNOWN, Pieces
 from transformer.data.tokens import Side
 
-# The id of a masked token. No text has this id: characters that the vocabulary lacks fall back to
-# bytes, and families/texts/masked_language.py refuses a vocabulary that gives them this id.
+# The id of a masked token. No text has it, because unknown characters fall back to bytes, and
+# masked_language.py refuses a vocabulary without fallback.
 MASK = UNKNOWN
-FIRST_PIECE = 4  # the ids before it are special
-KEPT, REPLACED = 0.1, 0.1  # of the masked tokens; the others become MASK (Devlin et al. 2019, 3.1)
+FIRST_PIECE = 4  # ids below are special
+KEPT, REPLACED = 0.1, 0.1  # of the masked tokens; the rest become MASK (Devlin et al. 2019, 3.1)
 
 
 def inputs(
@@ -22,14 +22,14 @@ def inputs(
 ) -> dict[str, np.ndarray]:
     """Returns the model's inputs: text items[i] in row row_of_item[i], which is sorted.
 
-    A text begins with START, whose vector may stand for the whole, and has no END. Example: the
+    A text starts with START, whose vector may represent the text, and has no END. Example: the
     texts [7 8 END] and [9 END] in a row of 6:
 
         ids        START 7  8    START 9    PAD
         positions  0     1  2    0     1    0
         segments   1     1  1    2     2    0
     """
-    # Shift right: each text's END falls off, and START enters at position 0.
+    # Shift right: each text loses its END, and START enters at position 0.
     ids, positions, segments = pairs.lay(side, items, row_of_item, shape)
     shifted = np.roll(ids, 1)
     shifted[positions == 0] = START
@@ -37,15 +37,15 @@ def inputs(
 
 
 def shorten(side: Side, max_length: int) -> Side:
-    """Returns texts cut after `max_length` ids, in memory."""
+    """Returns texts truncated to `max_length` ids, in memory."""
     lengths = np.minimum(side.lengths, max_length)
-    # The flat positions of each text's first ids: offsets 0 4 6, lengths 3 2 keep 0 1 2, 4 5.
+    # Flat indices of each text's first ids: offsets 0 4 6 with lengths 3 2 keep 0 1 2, 4 5.
     kept = packing.concatenate_ranges(side.offsets[:-1], lengths)
     return Side(np.asarray(side.ids)[kept], np.concatenate([[0], np.cumsum(lengths)]))
 
 
 def one_row(items: list[list[int]], length: int) -> dict[str, np.ndarray]:
-    """Returns the inputs [length] of a row of texts, each of which ends with END."""
+    """Returns the inputs [length] of a row of texts that end with END."""
     side = Side(np.concatenate(items), np.cumsum([0, *map(len, items)]))
     row_of_item = np.zeros(len(items), int)
     arrays = inputs(side, np.arange(len(items)), row_of_item, (1, length))
@@ -55,15 +55,15 @@ def one_row(items: list[list[int]], length: int) -> dict[str, np.ndarray]:
 def encode_row(lines: list[str], vocabulary: Pieces, max_length: int) -> dict[str, np.ndarray]:
     """Returns the inputs of one text, or of two, in a row as long as in training.
 
-    Each text is cut after its share of `max_length` ids, as `shorten` does.
+    Each text is truncated to its share of `max_length` ids.
     """
     items = [ids[: max_length // len(lines)] for ids in vocabulary.encode(lines)]
-    # The shortest static length in which the texts fit, as `packing.one_per_row` chooses it.
+    # The shortest static length that fits, as in `packing.one_per_row`.
     lengths = packing.static_lengths(max_length, max_length)
     return one_row(items, next(length for length in lengths if length >= sum(map(len, items))))
 
 
-# With a target each, such as a class.
+# Texts with targets, such as classes.
 
 
 def labelled(
@@ -74,22 +74,22 @@ def labelled(
     shape: tuple[int, int],
     key: tuple = (),
 ) -> dict:
-    """Returns a batch of texts, one a row or two, with the rows' targets [rows], such as classes.
+    """Returns a batch of one or two texts per row, with the rows' targets [rows], such as classes.
 
-    `targets` has one for each item of the split: a text of `side`, or two that follow each other.
-    `key` is unused: nothing is random.
+    An item of the split has one target, and one text of `side` or two adjacent texts. `key` is
+    unused, as nothing is random.
     """
     batch_targets, weights = np.zeros(shape[0], targets.dtype), np.zeros(shape[0], np.float32)
-    # A row without a text keeps the target 0, and weight 0.
+    # A row without a text keeps target 0 and weight 0.
     batch_targets[row_of_item], weights[row_of_item] = targets[items], 1
-    # Of two texts a row, item 5 is the texts 10 and 11.
+    # With two texts per row, item 5 has texts 10 and 11.
     num_texts = len(side.lengths) // len(targets)
     numbers = (items[:, None] * num_texts + np.arange(num_texts)).ravel()
     batch_inputs = inputs(side, numbers, np.repeat(row_of_item, num_texts), shape)
     return {"inputs": batch_inputs, "targets": batch_targets, "weights": weights}
 
 
-# With masked tokens.
+# Texts with masked tokens.
 
 
 def max_masked(share: float, length: int) -> int:
@@ -109,9 +109,9 @@ def masked(
 ) -> dict:
     """Returns a batch of texts in which a share of the tokens is masked, to be predicted.
 
-    Input `masked` has their columns, 'targets' their ids, 'weights' 1: each [rows, max_masked],
-    zeros after the last. Of a row's n tokens (START aside) share * n are chosen, rounded up or down
-    at random so that the mean is exact. Draws depend on `key` = (seed, t) and the row's first text.
+    Input `masked` has their columns, 'targets' their ids, and 'weights' 1, each [rows, max_masked]
+    with zeros after the last. share * n of a row's n tokens (without START) are chosen, rounded at
+    random so that the mean is exact. Draws depend on `key` = (seed, t) and the row's first text.
     """
     batch_inputs = inputs(side, items, row_of_item, shape)
     ids, positions, segments = (batch_inputs[name] for name in ("ids", "positions", "segments"))
@@ -127,7 +127,7 @@ def masked(
         chosen = np.sort(random.permutation(tokens)[:count])
         columns[row, :count], targets[row, :count] = chosen, ids[row, chosen]
         weights[row, :count] = 1
-        # BERT's 80/10/10: a chosen token becomes MASK, or stays, or is replaced at random.
+        # BERT's 80/10/10: a chosen token becomes MASK, stays, or is replaced at random.
         fate, random_ids = random.random(count), random.integers(FIRST_PIECE, vocab_size, count)
         replaced = np.where(fate < KEPT + REPLACED, random_ids, MASK)
         ids[row, chosen] = np.where(fate < KEPT, ids[row, chosen], replaced)
