@@ -1,5 +1,5 @@
-"""What looks at a run, or leads in and out. Each is a folder that imports the core and itself.
+"""Tools that inspect, convert, compare or serve runs. Each is a folder that imports the core.
 
-A tool may import tools/pages/ too, and a family inside functions. Nothing else but its lines in
-registry.py knows it, so that it can be deleted.
+A tool may also import tools/pages/, and a family inside functions. Only its lines in registry.py
+name it, so that it can be deleted.
 """

@@ -1,4 +1,4 @@
-"""What calls of a trained model share: changes of its config, and one input or several."""
+"""Arguments of calls of a trained model: changes of its config, and one input or several."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from transformer.workdir import key_tables
 def changed(config: ConfigDict, section: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of config.SECTION with changes.
 
-    UserError for a key that there is not, and for a wrong value.
+    UserError for an unknown key or a wrong value.
     """
     if changes:
         for key in changes:
@@ -25,14 +25,14 @@ def changed(config: ConfigDict, section: str, changes: Mapping[str, Any]) -> dic
 
 
 def like_input(inputs: Any, answers: Iterator, single: type | tuple[type, ...] = str) -> Any:
-    """Returns one answer for one input, an iterator for an iterator, and else a list."""
+    """Returns one answer for one input, an iterator for an iterator, and otherwise a list."""
     if isinstance(inputs, single):
         return next(answers)
     return answers if isinstance(inputs, Iterator) else list(answers)
 
 
 def several(inputs: Any, single: type | tuple[type, ...] = str) -> Iterable:
-    """Returns one input as a list of it, and several as they are; UserError for what is neither."""
+    """Returns one input as a list, and several unchanged; UserError for anything else."""
     if isinstance(inputs, single):
         return [inputs]
     if not isinstance(inputs, Iterable) or isinstance(inputs, bytes | Mapping):

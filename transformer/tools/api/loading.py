@@ -27,8 +27,8 @@ def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> Any:
     """Returns a trained run's model: a TranslationModel, a LanguageModel or a Classifier.
 
     `changes` are keys of its config, such as {"decode.beam_width": 8, "evaluate.weights": "best"}.
-    UserError for a folder that is no run, a key that there is not or that the params depend on, and
-    for a task without such a model.
+    UserError for a folder that is no run, for a key that is unknown or that the params depend on,
+    and for another task.
     """
     folder, arguments = paths.path(str(workdir)), as_arguments(changes)
     config = command_line.trained_config(folder, arguments)
@@ -42,7 +42,7 @@ def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> Any:
 
 
 def config(name: str, changes: Mapping[str, Any] | None = None) -> ConfigDict:
-    """Returns a config: that of a FILE, of a NAME in configs/ or of a module, with `changes`.
+    """Returns the config of a FILE, of a NAME in configs/ or of a module, with `changes`.
 
     config("multi30k_rnn:dot", {"train.num_steps": 1000}) is --config=multi30k_rnn:dot
     --config.train.num_steps=1000.
@@ -58,9 +58,9 @@ def train(
 ) -> dict[str, Any] | None:
     """Trains from the workdir's newest checkpoint, or from scratch; returns the test set's result.
 
-    As --mode=train, but no signal is handled. `on_log` gets each line of metrics.jsonl, such as
-    {"kind": "train", "step": 100, "loss": 3.2, ...}. Once `should_stop()`, called after every step,
-    is true, the run is saved and returns None: the same call goes on from there. UserError for a
+    It works as --mode=train, but handles no signals. `on_log` gets each line of metrics.jsonl, such
+    as {"kind": "train", "step": 100, "loss": 3.2, ...}. `should_stop()` is called after every step;
+    once it is true, the run saves and returns None, and the same call resumes. UserError for a
     mistake in the config.
     """
     if not isinstance(config, ConfigDict):

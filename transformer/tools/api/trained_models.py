@@ -1,4 +1,4 @@
-"""Trained models to call from Python: they translate, score and align, continue texts, classify."""
+"""Trained models to call from Python, to translate, score, align, continue texts and classify."""
 
 import dataclasses
 import functools
@@ -27,7 +27,7 @@ SINGLE = (str, Path, tuple, np.ndarray)
 class TranslationModel:
     """A trained translation model. Several threads may call it.
 
-    `config` is that of the run; `run` has the Flax module, its params and the vocabulary.
+    `config` is the run's; `run` has the Flax module, its params and the vocabulary.
     """
 
     config: ConfigDict = dataclasses.field(repr=False)
@@ -40,7 +40,7 @@ class TranslationModel:
 
     @functools.cached_property
     def _translator(self) -> Callable[..., Translator]:
-        """Returns a Translator for keys of config.decode; these have threads: few are kept."""
+        """Returns a cached Translator for keys of config.decode; few are kept for their threads."""
         make = functools.partial(Translator, self.run.model, self.run.vocabulary)
         return functools.lru_cache(maxsize=8)(make)
 
@@ -54,9 +54,9 @@ class TranslationModel:
         return like_input(texts, (hypotheses[0].text for hypotheses in answers))
 
     def hypotheses(self, texts: Texts, count: int = 4, **decode: Any) -> Any:
-        """Returns the best Hypotheses (text, score) of a text, best first; of each of several.
+        """Returns the best Hypotheses (text, score) of a text, or of each text, best first.
 
-        With method='sample' these are samples, in the order drawn.
+        With method='sample' they are samples, in the order drawn.
         """
         if decode.get("method", self.config.decode.method) == "beam":
             decode.setdefault("beam_width", max(count, self.config.decode.beam_width))
@@ -64,7 +64,7 @@ class TranslationModel:
         return like_input(texts, answers)
 
     def score(self, source: str, target: str, **decode: Any) -> tuple[float, float, int]:
-        """Returns a record of `score`, that of a hypothesis, `log_prob` and `length` in pieces."""
+        """Returns a record of `score`, as of a hypothesis, `log_prob` and `length` in pieces."""
         from transformer.families.scoring import score
 
         options = ConfigDict(changed(self.config, "decode", decode))
@@ -77,15 +77,15 @@ class TranslationModel:
         """Returns the attention weights of a pair, and its pieces.
 
         {'encoder': [L, H, S, S], 'decoder': [L, H, T, T], 'cross': [L, H, T, S], 'source': [S],
-        'target': [T]}: row t of the decoder's belongs to the step that predicts target piece t.
+        'target': [T]}: row t of the decoder's weights is the step that predicts target piece t.
         """
         with layout.launching(self.run.params):
             return attention_weights.pair_weights(self.run, line(source), line(target))
 
     def align(self, source: str, target: str, **attention: int) -> list[tuple[int, int]]:
-        """Returns (source word, target word), from 0: where each target word attends to most.
+        """Returns (source word, target word), from 0: where each target word attends most.
 
-        `attention` are `layer` and `head`, from 1; 0, the default, is the mean over all.
+        `attention` has `layer` and `head`, from 1; 0, the default, is the mean over all.
         """
         from transformer.families.scoring import align
 
@@ -102,7 +102,7 @@ class TranslationModel:
 
 
 def line(text: str) -> str:
-    """Returns a text of one line, without its line break; UserError for any other."""
+    """Returns a text of one line, without its line break; UserError for any other input."""
     if not isinstance(text, str):
         raise UserError(f"expected a text, found {text!r:.80}")
     text = text.removesuffix("\n").removesuffix("\r")
@@ -169,7 +169,7 @@ class LanguageModel:
 
 
 def in_turn(answers: Iterator, params: Any) -> Iterator:
-    """Yields answers that are computed on demand; on several devices, by one thread at a time."""
+    """Yields answers computed on demand; on several devices, by one thread at a time."""
     answers, end = iter(answers), object()
     while True:
         with layout.launching(params):
@@ -208,7 +208,7 @@ class Classifier:
         return like_input(items, likeliest, SINGLE)
 
     def probabilities(self, items: Any) -> Any:
-        """Returns {class: probability} of one item, or of each of several, as in `classify`."""
+        """Returns {class: probability} of one item, or of each item, as in `classify`."""
         return like_input(items, self._probabilities(items), SINGLE)
 
     def _probabilities(self, items: Any) -> Iterator[dict[str, float]]:

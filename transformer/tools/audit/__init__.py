@@ -1,11 +1,11 @@
 """--mode=audit: looks for faulty sentence pairs before a model is trained on them.
 
-Read line_measures.py first: one pass over the raw text (raw_pairs.py, which also writes a copy
-without the faulty lines) keeps a few numbers for each line, by scripts.py (scripts, invisible
-characters, broken encodings, tags; the language of a line). From these numbers faults.py finds the
-faults of each pair, and alignment.py the runs of misaligned lines. audit_page.py has the result of
+Read line_measures.py first: one pass over the raw text keeps a few numbers per line, computed by
+scripts.py (scripts, invisible characters, broken encodings, tags; the language of a line). From
+them faults.py finds the faults of each pair, and alignment.py the runs of misaligned lines.
+raw_pairs.py reads the text, and writes a copy without faulty lines. audit_page.py has the result of
 a split, its table and its section of a page. audit.py is the mode, audit_keys.py has its keys.
 
-The text itself is not kept in memory: a pair takes about two hundred bytes, so that WMT's 4.5
-million pairs fit into a gigabyte and a half.
+The text is not kept in memory. A pair takes about two hundred bytes, so that WMT's 4.5 million
+pairs fit into a gigabyte and a half.
 """

@@ -1,13 +1,13 @@
 """Finds runs of misaligned lines: line i of one side belongs to line i + d of the other, or none.
 
-Three features say whether two lines are a pair: their lengths, as in Gale and Church (1993), the
+Three features show whether two lines are a pair: their lengths, as in Gale and Church (1993), the
 marks at their ends, and their numbers. The evidence of a feature is log P(feature | a pair of the
-corpus) - log P(feature | lines that are near each other, but not a pair), both counted in the
-corpus itself. Where neighbouring lines are alike, as in a corpus sorted by length, the evidence is
-about zero, and nothing is claimed. A run of lines is shifted by d if the sum over its lines of
-evidence(i, i + d) - evidence(i, i) exceeds a threshold. This sum of log likelihood ratios exceeds h
-in n lines of good pairs with a probability of about n exp(-h) (Page 1954). The shifts of all lines
-are those with the most evidence in total, less the threshold for each run.
+corpus) - log P(feature | near lines that are not a pair), both counted in the corpus itself. In a
+corpus with similar neighbours, such as one sorted by length, the evidence is about zero, and no run
+is found. A run of lines is shifted by d if the sum over its lines of evidence(i, i + d) -
+evidence(i, i) exceeds a threshold. This sum of log likelihood ratios exceeds h in n lines of good
+pairs with a probability of about n exp(-h) (Page 1954). The shifts of all lines maximise the total
+evidence, less the threshold for each run.
 """
 
 import itertools
@@ -28,7 +28,7 @@ NUM_BINS, NUM_ENDINGS = 17, 1 + max(ENDINGS.values())
 class Misaligned(NamedTuple):
     """Holds a run of source lines, [start, stop) from 0, and the place of their target lines.
 
-    (2, 5, 1): the source lines 2, 3, 4 belong to the target lines 3, 4, 5. With the shift None,
+    In (2, 5, 1) the source lines 2, 3, 4 belong to the target lines 3, 4, 5. The shift is None if
     they belong to no target line nearby.
     """
 
@@ -64,7 +64,7 @@ def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> lis
     # Path 0 0 2 2 2 0 changes after lines 1 and 4: the runs are [0, 2), [2, 5) and [5, 6).
     for start, stop in itertools.pairwise([0, *np.flatnonzero(np.diff(path)) + 1, count]):
         row = path[start]
-        # Unrelated lines: a shift may beat None by chance, but without evidence for pairs.
+        # For unrelated lines a shift may beat None by chance, but without evidence for pairs.
         no_pairs = evidence_of_shifts[row, start:stop].sum() <= 0
         if row != 0:
             runs.append(Misaligned(int(start), int(stop), None if no_pairs else shifts[row]))
@@ -83,7 +83,7 @@ def learn(source: Lines, target: Lines) -> Model:
     # 1.4826 times the median absolute deviation is a normal distribution's standard deviation, and
     # robust: outliers, which are looked for, do not widen it.
     model = Model(float(ratio), float(np.median(deviations[both]) * 1.4826 + 1e-9), (), 0.0)
-    # Unrelated lines are beyond all shifts that are searched: nearer lines could be the pairs of a
+    # Unrelated lines are beyond all searched shifts, because nearer lines could be the pairs of a
     # misaligned corpus.
     far = [_counts(model, source, target, sign * (SHIFTS + d)) for sign in (1, -1) for d in (1, 2)]
     unrelated = [_smoothed(np.mean(counts, 0)) for counts in zip(*far, strict=True)]
@@ -91,7 +91,7 @@ def learn(source: Lines, target: Lines) -> Model:
     for shift in range(-SHIFTS, SHIFTS + 1):
         related = list(map(_smoothed, _counts(model, source, target, shift)))
         weights = [np.log(p / q) for p, q in zip(related, unrelated, strict=True)]
-        # Kullback-Leibler divergence of pairs from unrelated lines; of equals the smaller shift.
+        # Kullback-Leibler divergence of pairs from unrelated lines; ties go to the smaller shift.
         divergence = sum((p * w).sum() for p, w in zip(related, weights, strict=True))
         candidates.append((divergence, -abs(shift), weights))
     *_, weights = max(candidates, key=lambda x: x[:2])
@@ -113,7 +113,7 @@ def evidence(model: Model, source: Lines, target: Lines, shift: int | None) -> n
     features = _features(model, source_lines, target_lines)
     for weights, values in zip(model.weights, features, strict=True):
         total[here] += weights[values]
-    # `here` is a slice: total[here] is a view, into which the mask writes.
+    # `here` is a slice, so the mask writes into total.
     total[here][(source_lines.length == 0) | (target_lines.length == 0)] = 0
     return total
 
@@ -121,19 +121,19 @@ def evidence(model: Model, source: Lines, target: Lines, shift: int | None) -> n
 def _likeliest_rows(evidence_of_shifts: np.ndarray, cost: float) -> np.ndarray:
     """Returns for each line, a column, its row in the path with the most evidence in total.
 
-    A path pays `cost` where it begins in a row or changes to a row; row 0 is free (Viterbi 1967).
+    A path pays `cost` to start in a row or change to a row; row 0 is free (Viterbi 1967).
     """
     costs = np.full(len(evidence_of_shifts), cost)
     costs[0] = 0
     totals = -costs  # of the best path that ends in each row, so far
-    # Back pointers: the best row before each line, and whether a path came from there or stayed in
-    # its row. uint8 is enough: there are at most 23 rows.
+    # Back pointers: the best row before each line, and whether a path came from it or stayed in its
+    # row. uint8 is enough for at most 23 rows.
     best = np.empty(evidence_of_shifts.shape[1], np.uint8)
     is_change = np.empty(evidence_of_shifts.T.shape, bool)
     for line, gains in enumerate(evidence_of_shifts.T):
         best[line] = totals.argmax()
         changed = totals[best[line]] - costs
-        is_change[line] = changed >= totals  # of equal paths, the path with the shorter run
+        is_change[line] = changed >= totals  # ties go to the path with the shorter run
         totals = np.maximum(totals, changed) + gains
     path, row = best.copy(), totals.argmax()
     for line in reversed(range(len(path))):
@@ -182,5 +182,5 @@ def _counts(model: Model, source: Lines, target: Lines, shift: int) -> list[np.n
 
 
 def _smoothed(counts: np.ndarray) -> np.ndarray:
-    """Returns probabilities with 5 added to each count: a value never seen is not proof."""
+    """Returns probabilities with 5 added to each count, so that a new value is not proof."""
     return (counts + 5) / (counts + 5).sum()

@@ -33,8 +33,8 @@ OF_LINES = ("broken", "invisible", "tags", "entities", "spelt")
 # A length is wrong if it is more than DEVIATIONS robust standard deviations from the length that
 # the other side implies (alignment.py), and more than RATIO times as long, or as short.
 DEVIATIONS, RATIO = 5.0, 2.0
-# A line is in another language if that is so many times as likely as its side's language: 20 times
-# for the other side's language, a common fault, and 100 times for a third language, a rare fault.
+# A line is in another language if it is 20 times as likely as its side's language for the other
+# side's language, a common fault, and 100 times for a third language, a rare fault.
 OTHER, THIRD = np.log(20), np.log(100)
 
 
@@ -52,7 +52,7 @@ def pair_faults(
     exact, near = pair_keys(source.exact, target.exact), pair_keys(source.near, target.near)
     duplicate = ~blank & is_repeated(exact)
     copied = ~blank & (source.near == target.near) & (source.letters > 0)
-    # The evidence of both sides adds up: two short lines can be certain together, if not alone.
+    # Add the evidence of both sides, because two short lines may be certain only together.
     swapped = (source.to_other > 0) & (target.to_other > 0)
     swapped &= source.to_other + target.to_other > OTHER
     foreign = np.maximum(source.to_other, target.to_other) > OTHER
@@ -103,7 +103,7 @@ def pair_keys(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     Keys are 64-bit hashes: among 4.5 million lines, two different lines have the same key with a
     probability of one in a million.
     """
-    # The shift brings high bits down: the low bits of a product depend on low bits alone. The
+    # The shift brings high bits down, because low bits of a product depend on low bits only. The
     # target is added after the first product, so that the order of a pair counts.
     mixed = source.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) + target.view(np.uint64)

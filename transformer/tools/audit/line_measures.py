@@ -15,7 +15,7 @@ from transformer.tools.audit.scripts import BROKEN, INVISIBLE, LETTER
 
 NORMALISATION = "nfc"  # of all lines, as a run reads them
 CHUNK = 8192  # pairs in memory at a time
-OWN_SCRIPT = 0.1  # the least share of letters in the side's script: others may be names, quotations
+OWN_SCRIPT = 0.1  # minimum share of letters in the side's script; names and quotations may differ
 # The mark at the end of a line, one number for the marks of all scripts; 0 for any other end.
 ENDINGS = {".": 1, "。": 1, "．": 1, "।": 1, "۔": 1, "?": 2, "？": 2, "؟": 2, "!": 3, "！": 3}
 ENDINGS |= {":": 4, "：": 4, ";": 4, "；": 4, ",": 5, "，": 5, "、": 5, "…": 6}
@@ -25,7 +25,7 @@ Texts = Callable[[], Iterator[tuple[bytes, bytes]]]  # gives all pairs from the 
 
 
 class Lines(NamedTuple):
-    """Holds what is kept of the lines of one side: arrays with one number per line."""
+    """Holds the measures of the lines of one side: arrays with one number per line."""
 
     length: np.ndarray  # int32: characters
     pieces: np.ndarray  # int32: of the vocabulary, with END; without a vocabulary, words + 1

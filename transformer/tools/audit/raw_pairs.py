@@ -55,7 +55,7 @@ def corpus_pairs(corpus: Corpus) -> Pairs:
 
 
 def check_new(name: str, key: str) -> None:
-    """Raises UserError if a path exists, because nothing is overwritten, or cannot be created."""
+    """Raises UserError if a path exists or cannot be created; the audit overwrites nothing."""
     if paths.in_bucket(name):
         raise UserError(f"config.audit.{key} is a local path, found {name}")
     path = paths.path(name)
@@ -84,7 +84,7 @@ def write_copy(
 ) -> None:
     """Writes the kept pairs, byte by byte and in their order, into FOLDER/SPLIT.LANGUAGE."""
     paths.make_folder(folder)
-    # Bytes, and "x": the copy of a line is the line, and an existing file is never overwritten.
+    # Bytes, so that lines are copied exactly, and "x", so that no file is overwritten.
     files = [folder / f"{split}.{language}" for language in languages]
     with files[0].open("xb") as source_file, files[1].open("xb") as target_file:
         for is_kept, (source, target) in zip(kept, pairs.read(), strict=True):

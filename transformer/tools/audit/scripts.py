@@ -3,10 +3,9 @@
 Kinds come from Unicode's general category and, for the script of a letter, from its name: 'HANGUL
 SYLLABLE GA' is Hangul. (Python's unicodedata has no property Script.)
 
-The language of a line is by py3langid, which is naive Bayes over n-grams of bytes (Lui and Baldwin
-2012, langid.py), with a model of 139 languages inside the package: nothing is downloaded. Its
-probabilities have a temperature that grows with the root of a line's length: otherwise long lines
-would be far too certain.
+The language of a line is by py3langid, naive Bayes over n-grams of bytes (Lui and Baldwin 2012,
+langid.py). Its model of 139 languages is inside the package. Its probabilities have a temperature
+that grows with the root of a line's length, because long lines would be far too certain.
 """
 
 import functools
@@ -157,8 +156,8 @@ def evidence(lines: Sequence[str], language: str, other: str) -> tuple[np.ndarra
     to_other, to_likeliest = np.zeros((2, len(lines)), np.float32)
     if language in identifier().labels:
         for i, line in enumerate(lines):
-            # `rank` scores and sorts all languages: only lines that seem to be in another language
-            # pay for that. Its probabilities may underflow to 0, which has no logarithm.
+            # `rank` scores and sorts all languages, so call it only for lines that seem to be in
+            # another language. Its probabilities may underflow to 0, which has no logarithm.
             likeliest, _ = identifier().classify(line)
             if likeliest not in (language, NO_LANGUAGE):
                 P = {code: max(p, sys.float_info.min) for code, p in identifier().rank(line)}

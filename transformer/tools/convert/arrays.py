@@ -40,8 +40,8 @@ class Arrays(NamedTuple):
     def check_rest(self, read: set[str], fault: Callable[[str, np.ndarray], str]) -> None:
         """Checks the arrays that are not in `read`: UserError for the first with a fault.
 
-        `fault(name, array)` says what is wrong with an array, "" for nothing. So every array of a
-        file is either used or known to make no difference.
+        `fault(name, array)` describes the fault of an array, "" for none. Every array of a file is
+        thus either used or known to make no difference.
         """
         for name in sorted(self.shapes.keys() - read):
             if message := fault(name, self.read(name, self.shapes[name])):
@@ -76,8 +76,8 @@ def opened(folder: Path) -> Iterator[Arrays]:
         import torch
     except ImportError as error:
         raise UserError(f"{file} is PyTorch's: install torch to read it") from error
-    # weights_only: only arrays are unpickled, so that no code in the file runs. Files from before
-    # PyTorch 1.6, such as most of OPUS-MT's, are not zip files and cannot be memory-mapped.
+    # weights_only unpickles only arrays, and runs no code in the file. Files from before PyTorch
+    # 1.6, such as most of OPUS-MT's, are not zip files and cannot be memory-mapped.
     mmap = zipfile.is_zipfile(file)
     try:
         tensors = torch.load(file, map_location="cpu", weights_only=True, mmap=mmap)
@@ -88,7 +88,7 @@ def opened(folder: Path) -> Iterator[Arrays]:
         raise UserError(f"{file} must hold a dictionary of arrays")
     is_real = lambda x: isinstance(x, torch.Tensor) and x.is_floating_point()
     _check_kinds(file, {name: is_real(x) for name, x in tensors.items()})
-    # A bfloat16 tensor has no NumPy array: each is converted to float32 first.
+    # Convert to float32 first, because NumPy has no bfloat16.
     load = lambda name: tensors[name].detach().float().numpy()
     yield Arrays(file, {name: tuple(x.shape) for name, x in tensors.items()}, load)
 
@@ -104,8 +104,8 @@ def write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     """Writes {name: array} in float32 as a safetensors file."""
     import safetensors.numpy
 
-    # safetensors stores the buffer in memory order: a transposed view would be read back scrambled.
+    # Contiguous, because safetensors stores the buffer in memory order.
     contiguous = {name: np.ascontiguousarray(x, np.float32) for name, x in arrays.items()}
-    # The metadata's format: transformers refuses files whose metadata has none. The file is written
-    # here, because one of safetensors' own cannot be read by other users.
+    # transformers refuses files without a format in the metadata. The file is written here, because
+    # other users cannot read files that safetensors writes.
     file.write_bytes(safetensors.numpy.save(contiguous, {"format": "pt"}))

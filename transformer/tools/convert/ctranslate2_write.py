@@ -70,8 +70,8 @@ def write(
     """Writes the files that ctranslate2.Translator loads into a folder, which must exist.
 
     `params` are {path: array}; `pieces` are those of source and target in the order of their ids.
-    Position encodings are stored as a table: of `positions` rows, at least LONGEST, or the learned
-    table as it is.
+    Position encodings are stored as a table of `positions` rows, at least LONGEST, or as the
+    learned table.
     """
     check(model)
     try:
@@ -111,7 +111,7 @@ def write(
     spec.config.layer_norm_epsilon = norm.fields["epsilon"]
     spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]
     spec.config.eos_token, spec.config.unk_token = pieces[1][END], pieces[1][UNKNOWN]
-    # Our encoder reads END behind the source, which callers of Translator do not pass.
+    # Our encoder reads END after the source, which callers of Translator do not pass.
     spec.config.add_source_eos = True
     spec.register_source_vocabulary(list(pieces[0]))
     spec.register_target_vocabulary(list(pieces[1]))

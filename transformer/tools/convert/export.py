@@ -20,7 +20,7 @@ from transformer.workdir import saved_config
 def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     """Writes the FOLDER of (FOLDER, WORKDIR), with the params that config.evaluate.weights selects.
 
-    The folder is complete or absent: a draft is written beside it, and renamed at the end.
+    A draft is written beside it, and renamed at the end.
     """
     folder, source = folders
     check(config, folder)
@@ -36,7 +36,7 @@ def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
 
 
 def check(config: ConfigDict, folder: Path) -> None:
-    """Raises UserError for what cannot be exported, before anything is loaded."""
+    """Raises UserError if the run cannot be exported, before loading it."""
     options = config.export
     if options.quantization != "float32" and options.format != "ctranslate2":
         raise UserError(
@@ -63,7 +63,7 @@ def write(folder: Path, config: ConfigDict, source: Path, run: saved_model.Saved
         _write_run(folder, config, source)
         return
     vocabulary = vocabularies.read(source, config)
-    # The most pieces of an output. A source has fewer: at most decode.max_length.
+    # The maximum length of an output in pieces. A source has at most decode.max_length.
     longest = config.decode.max_length + config.decode.extra_length
     if config.export.format == "huggingface":
         languages = config.data.source_language, config.data.target_language
@@ -78,9 +78,9 @@ def write(folder: Path, config: ConfigDict, source: Path, run: saved_model.Saved
 
 
 def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
-    """Writes the files from which, with the params, --mode=import restores the workdir.
+    """Writes the files that --mode=import needs besides the params.
 
-    These are the run's config.json, without the folder of its data, and its vocabulary.
+    They are the run's config.json, without the folder of its data, and its vocabulary.
     """
     config = ConfigDict(config.copy_and_resolve_references())
     del config.export  # no run reads these keys
@@ -91,10 +91,7 @@ def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
 
 
 def _generation(config: ConfigDict, longest: int) -> dict[str, Any]:
-    """Returns the options of Marian's `generate` that search as this run does.
-
-    They go into generation_config.json.
-    """
+    """Returns the options of Marian's `generate` (generation_config.json) for this run's search."""
     decode = config.decode
     alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
     if decode.length_penalty == "gnmt":

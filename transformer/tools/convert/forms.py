@@ -1,7 +1,7 @@
 """Refuses models that another program cannot represent, in one line that names the reason.
 
-A field or a param that a fork adds may change the function: an export without it would be wrong,
-and nothing would say so.
+A fork may add a field or a param that changes the function. An export without it would be silently
+wrong.
 """
 
 import re
@@ -14,8 +14,8 @@ from transformer.errors import UserError
 from transformer.models import boxes, fields
 from transformer.workdir import config_files
 
-# Fields that may have any value: every program can represent them, or they change no output.
-# `max_positions` counts only with some values of `positions`, which is checked.
+# Fields that may have any value, because every program can represent them, or they change no
+# output. `max_positions` counts only with some values of `positions`, which is checked.
 ANY = {
     *("d_model", "d_ff", "num_heads", "num_layers", "num_decoder_layers", "key_size", "value_size"),
     *("source_vocab_size", "target_vocab_size", "max_positions"),
@@ -30,13 +30,12 @@ def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: st
     """Raises UserError for a model that another program cannot represent.
 
     `allowed` has {field: the values that the program can represent}, or {box: the names of parts},
-    of fields that are neither in ANY nor in PAPER. A field that is in none of them must have its
-    default, and this must be False, 0 or "". The message proposes `formats`, values of
-    config.export.format, where a field of `allowed` has another value. The program's heads have
-    the size d_model / num_heads.
+    for fields outside ANY and PAPER. Any other field must have its default, which must be False, 0
+    or "". If a field of `allowed` has another value, the message proposes `formats`, values of
+    config.export.format. The program's heads have the size d_model / num_heads.
     """
-    # A field that only the configs know is one that a fork has added: by a default that is off, the
-    # model stays the paper's.
+    # A fork's field is known from the configs only. If its default is off, the model stays the
+    # paper's.
     defaults = config_files.default_config("translation").model
     off = {name: (value,) for name, value in defaults.items() if not value}
     known = {**off, **PAPER, **allowed}

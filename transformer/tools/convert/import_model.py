@@ -1,4 +1,4 @@
-"""--mode=import: makes a workdir of a model that another program has trained."""
+"""--mode=import: makes a workdir from a model that another program has trained."""
 
 import contextlib
 import logging
@@ -21,9 +21,9 @@ from transformer.workdir.saved_config import is_exported
 
 
 def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
-    """Writes the WORKDIR of (FOLDER, WORKDIR) from the model in FOLDER: complete, or not at all.
+    """Writes the WORKDIR of (FOLDER, WORKDIR) atomically, from the model in FOLDER.
 
-    The workdir is like a trained run's whose best checkpoint has these params. It can evaluate,
+    The workdir is like a trained run's, with the params as its best checkpoint. It can evaluate,
     translate and export, and a new run can start from it (`train.init_from`).
     """
     folder, target = folders
@@ -66,7 +66,7 @@ def read_marian(config: ConfigDict, folder: Path) -> tuple[dict[str, np.ndarray]
     check_marian(folder)
     foreign = marian.read(folder)
     config.model.update(foreign.fields)
-    # The languages of the command line, else those that the model names.
+    # The languages of the command line, or else the model's.
     named = marian_tokenizer.languages(folder)
     for side, name in zip(("source", "target"), named, strict=True):
         key = f"{side}_language"
@@ -86,9 +86,9 @@ def shapes_of(config: ConfigDict, sizes: dict[str, int]) -> dict[str, tuple[int,
 
 
 def check_same(folder: Path) -> None:
-    """Raises UserError for a folder whose files are not those that --mode=export has written."""
-    # Files that are not read may change: the model card, and hidden files such as .gitattributes.
-    # The vocabulary has a checksum file of its own.
+    """Raises UserError if files of a folder differ from those that --mode=export has written."""
+    # Unread files may change: the model card, and hidden files such as .gitattributes. The
+    # vocabulary has its own checksum file.
     unread = ("README.md", checksums.NAME)
     is_read = lambda name: Path(name).name not in unread and not name.startswith(".")
     corrupt = checksums.corrupt_files(folder, wanted=is_read, alone=True)
@@ -100,7 +100,7 @@ def check_same(folder: Path) -> None:
 
 
 def check_marian(folder: Path) -> None:
-    """Raises UserError, which says what can be imported, unless a folder holds a Marian model."""
+    """Raises UserError, naming the formats to import, unless a folder holds a Marian model."""
     file = folder / "config.json"
     kind = paths.read_json_object(file).get("model_type") if file.is_file() else "no such file"
     if kind != "marian":

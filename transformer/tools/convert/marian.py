@@ -1,4 +1,4 @@
-"""Hugging Face's Marian models, such as OPUS-MT's: MarianMTModel's folder read and written.
+"""Reads and writes folders of Hugging Face's Marian models (MarianMTModel), such as OPUS-MT's.
 
 The files are config.json, model.safetensors (or the older pytorch_model.bin), source.spm and
 target.spm, which split text into pieces, and vocab.json with the pieces' ids. Positions are
@@ -38,19 +38,19 @@ EMBEDDINGS = {
     "source_embedding/embedding": ENCODER,
     "output_embedding/embedding": OUTPUT,
 }
-# {value of `tied_embeddings`: the names of the tied matrix}; a file may have it under any of them.
+# {value of `tied_embeddings`: the names of the tied matrix}; a file may use any of them.
 TIED = {"all": (SHARED, *EMBEDDINGS.values()), "target": (DECODER, OUTPUT), "none": ()}
 IMPOSSIBLE = -1e4  # a bias that rules a piece out, finite in float16, too
 SILENT = 50.0  # subtracted from a bias: the probability shrinks to exp(-50) = 2e-22 of its value
 
 
 class Foreign(NamedTuple):
-    """Holds what a workdir is made of, except for the params.
+    """The contents of a workdir, except for the params.
 
-    `config` has the keys of a config to set, such as {'decode.length_penalty': 'power'}.
+    `config` has the config keys to set, such as {'decode.length_penalty': 'power'}.
     """
 
-    fields: dict[str, Any]  # of our Transformer; the others are the paper's
+    fields: dict[str, Any]  # of our Transformer; other fields are the paper's
     orders: tuple[Renumbering, Renumbering]  # of the source's pieces, and of the target's
     vocabulary: dict[str, bytes]  # {name of a file in WORKDIR/vocabulary: content}
     config: dict[str, Any]
@@ -67,7 +67,7 @@ def read(folder: Path) -> Foreign:
     fields = marian_config.fields_of(config, file)
     orders, vocabulary = marian_tokenizer.read(folder, config)
     search, is_renormalised = marian_config.search_of(folder, config)
-    # `generate` rules PAD and START out, then renormalises: they have no share of the probability.
+    # `generate` rules PAD and START out, then renormalises, so they have no probability.
     if is_renormalised:
         orders = tuple(order._replace(silent=(PAD, START)) for order in orders)
     return Foreign(
@@ -100,13 +100,13 @@ def read_params(
             name = name_of(path, "none")
             if name in same:
                 return [*present, name][0]
-            # Version 4 of transformers writes the embeddings that both sides share under one name.
+            # Version 4 of transformers writes shared embeddings of both sides under one name.
             if name in (ENCODER, DECODER) and name not in source.shapes and is_shared:
                 return SHARED
             return name
 
         def fault(name: str, array: np.ndarray) -> str:
-            # Index 1, the decoder: from position 1 on. Position 0 may have START's vector (below).
+            # The decoder, index 1, from position 1 on: position 0 may have START's vector (below).
             if name in SINUSOIDS:
                 is_right = matrices.are_sinusoids(array, D, SINUSOIDS.index(name))
                 what = "a table of Marian's sinusoids"
@@ -114,7 +114,7 @@ def read_params(
                 is_right = np.array_equal(array, source.load(present[0]))
                 what = f"{present[0]}, with which it is tied"
             else:
-                # Version 5 writes model.shared.weight of untied matrices, too, and does not use it.
+                # Version 5 writes model.shared.weight even for untied matrices, without using it.
                 is_right, what = name == SHARED and is_shared, "an array of this Marian model"
             return "" if is_right else f"is not {what}"
 
@@ -123,7 +123,7 @@ def read_params(
         for path, name in places.items():
             params[path] = _read(source, foreign, path, name, shapes[path])
         source.check_rest({*places.values()}, fault)
-        # Undo `_beginning_with_padding`: START's vector is what position 0 has beyond its sinusoid.
+        # Undo `_beginning_with_padding`: START's vector is position 0 minus its sinusoid.
         if SINUSOIDS[1] in source.shapes:
             first_D = source.read(SINUSOIDS[1], source.shapes[SINUSOIDS[1]])[0]
             start_D = (first_D - matrices.sinusoids(1, D)[0]) / D**0.5
@@ -134,7 +134,7 @@ def read_params(
 def _read(
     source: arrays.Arrays, foreign: Foreign, path: str, name: str, shape: tuple[int, ...]
 ) -> np.ndarray:
-    """Reads the param `path` from the array `name`; what has a row per piece, in our order."""
+    """Reads the param `path` from the array `name`, with rows of pieces in our order."""
     order = foreign.orders[0 if path.startswith("source_") else 1]
     if path == "output_bias":
         return _read_output_bias(source, name, order)
@@ -142,15 +142,15 @@ def _read(
         return matrices.from_foreign(source.read(name, matrices.foreign_shape(path, shape)), shape)
     # order.old 4 0 1 4 2 3 takes row 4 twice, for PAD and START.
     array_VD = source.read(name, (order.count, *shape[1:]))[order.old]
-    # Our model multiplies embeddings by sqrt(d_model), but not an output embedding of its own.
+    # Our model multiplies embeddings by sqrt(d_model), but not an untied output embedding.
     if foreign.theirs["scale_embedding"] or path == "output_embedding/embedding":
         return array_VD
     return array_VD * np.float32(foreign.fields["d_model"] ** -0.5)
 
 
 def _read_output_bias(source: arrays.Arrays, name: str, order: Renumbering) -> np.ndarray:
-    """Reads the bias of the logits, which a file has as [1, V], in our order of the pieces."""
-    # Some files leave out a bias of zeros; in some the rows beyond the vocabulary are fewer.
+    """Reads the bias of the logits, [1, V] in a file, in our order of the pieces."""
+    # Some files leave out a bias of zeros, or have fewer rows beyond the vocabulary.
     shape = source.shapes.get(name, (order.count,))
     if not order.old.max() < math.prod(shape) <= order.count:
         raise UserError(
@@ -189,8 +189,8 @@ def write(
     """Writes a folder that MarianMTModel and MarianTokenizer load.
 
     `generation` has the options of generation_config.json besides the ids: num_beams,
-    length_penalty, ... `languages` are the codes of source and target. The positions are as many as
-    `longest`, the most pieces of a source, or generation["max_length"] if that is more.
+    length_penalty, ... `languages` are the codes of source and target. The number of positions is
+    the larger of `longest`, the maximum pieces of a source, and generation["max_length"].
     """
     marian_config.check(model)
     if model.options.positions == "interleaved":
@@ -206,7 +206,7 @@ def write(
         else:
             array = matrices.to_foreign(path, array)
         written[name] = array
-    # Marian's projections always have biases: zeros where our model has none.
+    # Marian's projections always have biases; add zeros if our model has none.
     for name, array in list(written.items()):
         if name.endswith("_proj.weight"):
             zeros = np.zeros(len(array), np.float32)
@@ -215,7 +215,7 @@ def write(
     config = marian_config.config_of(model, orders, max_positions=longest)
     paths.write_json(folder / "config.json", config)
     ids = {key: config[key] for key in config if key.endswith("_token_id")}
-    # An output begins with the padding, and never contains it.
+    # An output starts with the padding, and never contains it later.
     never = {"bad_words_ids": [[ids["pad_token_id"]]]}
     paths.write_json(folder / "generation_config.json", {**ids, **never, **generation})
     marian_tokenizer.write(folder, vocabulary, longest, languages)
@@ -224,15 +224,15 @@ def write(
 def _beginning_with_padding(
     model: nn.Module, params: dict[str, np.ndarray], count: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns params of the same function whose outputs begin with the padding, a vector of zeros.
+    """Returns params of the same function whose outputs start with the padding, a vector of zeros.
 
-    So do Marian's outputs, and CTranslate2's converter assumes the zeros. The vector of our start
-    symbol is added to the first of `count` positions of the decoder instead: the second value is
+    Marian's outputs start so, and CTranslate2's converter assumes the zeros. The vector of our
+    start symbol is added to the first of `count` positions of the decoder. The second value is
     {name: positions}, or {} if the vector is zeros. The padding is ruled out.
     """
     embedding_VD = params["target_embedding/embedding"].copy()
     bias_V = params.get("output_bias", np.zeros(len(embedding_VD), np.float32)).copy()
-    # As the logits' matrix, too, a row of zeros would give the padding the logit 0.
+    # If tied to the logits, a row of zeros would give the padding the logit 0.
     if embedding_VD[PAD].any() and model.tied_embeddings != "none":
         bias_V[PAD] = IMPOSSIBLE
     embedding_VD[PAD] = 0.0

@@ -13,7 +13,7 @@ from transformer.runtime import paths
 from transformer.tools.convert import forms
 
 EPSILON = 1e-5  # of LayerNorm, which the format does not name
-# {Marian's name: ours}; of silu and swish, two names of one function, the last is written.
+# {Marian's name: ours}; silu and swish are one function, and the last name is written.
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -35,7 +35,7 @@ NOT_SEARCHED = {
     "num_beam_groups": 1,
     "do_sample": False,
 }
-# {field of config.json: its type; or, where a file may lack the field, the default}
+# {field of config.json: its type, or the default if a file may lack it}
 CONFIG = {
     **dict.fromkeys(("d_model", "encoder_layers", "decoder_layers", "vocab_size"), int),
     **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), int),
@@ -59,9 +59,9 @@ SEARCH = {
 
 
 def read(file: Path, expected: dict[str, Any]) -> dict[str, Any]:
-    """Returns the object of a JSON file, in which missing and null fields have their defaults.
+    """Returns the object of a JSON file, with defaults for missing and null fields.
 
-    `expected` is {field: its type or its default}. UserError names a field that is missing, or of
+    `expected` is {field: its type or its default}. UserError names a field that is missing or has
     another type.
     """
     values = {name: x for name, x in paths.read_json_object(file).items() if x is not None}
@@ -96,8 +96,8 @@ def fields_of(config: dict[str, Any], file: Path) -> dict[str, Any]:
         "num_decoder_layers": config["decoder_layers"],
         "positions": "halves",
         "norm": f"layer(epsilon={EPSILON})",
-        # Our embeddings are always multiplied by sqrt(d_model). Where Marian's are not, the tables
-        # are divided by that factor, so that the logits need an undivided matrix of their own.
+        # Our embeddings are always multiplied by sqrt(d_model). If Marian's are not, the tables are
+        # divided by that factor, and the logits need their own undivided matrix.
         "tied_embeddings": tied(config) if config["scale_embedding"] else "none",
         "feed_forward": ACTIVATIONS.get(activation, activation),
         "attention_bias": True,
@@ -107,7 +107,7 @@ def fields_of(config: dict[str, Any], file: Path) -> dict[str, Any]:
 
 
 def tied(config: dict[str, Any]) -> str:
-    """Returns which matrices of a file are one, as a value of `tied_embeddings`.
+    """Returns the tied matrices of a file, as a value of `tied_embeddings`.
 
     Without tie_word_embeddings the three matrices of a shared vocabulary are separate.
     """
@@ -117,16 +117,16 @@ def tied(config: dict[str, Any]) -> str:
 
 
 def search_of(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Returns the keys of a config with which our search is that of a folder's `generate`.
+    """Returns the config keys for the search of a folder's `generate`.
 
     The second value is whether `generate` renormalises the scores, so that pieces that are ruled
     out have no share of the probability. UserError for a search that is not supported here.
     """
-    # Newer folders have the options of `generate` in a file of their own.
+    # Newer folders have the options of `generate` in a separate file.
     newer = folder / "generation_config.json"
     file = newer if newer.is_file() else folder / "config.json"
     search = read(file, SEARCH)
-    # Our search never outputs PAD or START: other pieces cannot be ruled out.
+    # Our search never outputs PAD or START, and cannot rule out other pieces.
     never = [[config["pad_token_id"]], [config["decoder_start_token_id"]]]
     supported = NOT_SEARCHED | {"bad_words_ids": [x for x in search["bad_words_ids"] if x in never]}
     for name, value in supported.items():
@@ -139,7 +139,7 @@ def search_of(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], boo
         # `generate` ranks hypotheses by log P / length^alpha.
         "decode.length_penalty": "power",
         "decode.length_alpha": float(search["length_penalty"]),
-        # `generate` counts the start symbol: its 5 is our 4.
+        # `generate` counts the start symbol, so its 5 is our 4.
         "decode.min_length": max(0, search["min_length"] - 1),
         "decode.stopping": "full" if search.get("early_stopping") is True else "best",
     }
@@ -176,7 +176,7 @@ def config_of(
         "max_position_embeddings": max_positions,
         "activation_function": activations[network.name],
         **{foreign: getattr(options, name) for foreign, name in RATES.items()},
-        # An output begins with the padding.
+        # An output starts with the padding.
         "pad_token_id": pad,
         "decoder_start_token_id": pad,
         "eos_token_id": end,

@@ -21,13 +21,13 @@ class Renumbering(NamedTuple):
     """The order in which a vocabulary's pieces get our ids, the special ids first.
 
     `old[i]` is Marian's id of our piece i, so that table[old] has a table's rows in our order.
-    START may be a copy of another piece, because Marian begins an output with the padding, which no
-    output may contain; so may PAD.
+    START may be a copy of another piece, because Marian starts an output with the padding, which no
+    output may contain. PAD may be a copy, too.
     """
 
     old: np.ndarray
     pieces: list[str]
-    count: int  # rows of Marian's tables; those beyond its ids are not read
+    count: int  # rows of Marian's tables; rows beyond its ids are not read
     silent: tuple[int, ...]  # our ids without a share of the probability, such as copies
 
 
@@ -36,16 +36,16 @@ def renumber(
 ) -> Renumbering:
     """Returns the order in which our special ids are PAD, END, UNKNOWN, START = 0, 1, 2, 3.
 
-    `count` is the number of rows of Marian's tables; 0: as many as pieces.
-    Example: with pieces </s> <unk> a b <pad>, where an output starts with <pad>, `old` is
-    4 0 1 4 2 3: START is a second copy of <pad>'s row, and is called <s>.
+    `count` is the number of rows of Marian's tables, 0 for that of pieces. Example: for pieces
+    </s> <unk> a b <pad>, with outputs that start with <pad>, `old` is 4 0 1 4 2 3. START is a copy
+    of <pad>'s row, and is called <s>.
     """
     special = dict(zip((PAD, END, UNKNOWN, START), (pad, end, unknown, start), strict=True))
     taken = set(special.values())
     old = [special[i] for i in range(4)] + [i for i in range(len(pieces)) if i not in taken]
     names = [pieces[i] for i in old]
     copies = []
-    # A special id that shares its row with another needs a name of its own, and counts as a copy.
+    # A special id that shares its row with another needs its own name, and counts as a copy.
     for special_id, name in ((START, "<s>"), (PAD, "<pad>"), (END, "</s>")):
         if names.count(names[special_id]) > 1:
             names[special_id] = name if name not in names else f"<{name}>"
@@ -60,7 +60,7 @@ def read(
 
     UserError for files that are missing, damaged, or contradict each other.
     """
-    # Embeddings that are shared, or of one size, have one vocabulary.
+    # Embeddings that are shared or have one size have one vocabulary.
     shared = config["share_encoder_decoder_embeddings"]
     contents = {}
     for side in SIDES:
@@ -69,8 +69,8 @@ def read(
             raise UserError(f"{file} is missing")
         contents[f"{side}.model"] = file.read_bytes()
         tokenizer.load_processor(contents[f"{side}.model"], str(file))
-    # Two vocabularies need tokenizer_config.json, where `separate_vocabs` says so: if the file is
-    # missing, reading it raises the error. One vocabulary can do without.
+    # Two vocabularies need tokenizer_config.json with `separate_vocabs`, and reading a missing file
+    # raises the error. One vocabulary can do without.
     file = folder / "tokenizer_config.json"
     options = TOKENIZER if shared and not file.is_file() else marian_config.read(file, TOKENIZER)
     separate = options["separate_vocabs"]
@@ -78,13 +78,13 @@ def read(
     added = [*options["added_tokens_decoder"]]
     if (file_of_added := folder / "added_tokens.json").is_file():
         added += map(str, paths.read_json_object(file_of_added).values())
-    # Ids are compared as text: JSON has the keys of an object as strings.
+    # Compare ids as text, because the keys of a JSON object are strings.
     if beyond := sorted({*added} - {*map(str, source.old)}):
         raise UserError(f"{folder} has the added token {beyond[0]}, which vocab.json lacks")
     file_of_target = folder / ("target_vocab.json" if separate else "vocab.json")
     count = (0 if shared else config["decoder_vocab_size"]) or config["vocab_size"]
     target = _renumbering(file_of_target, config, count)
-    # One table if the pieces and their order are the same, although there may be two files.
+    # One table if the pieces and their order are equal, even in two files.
     named = {"source": source, "target": target}
     if source.pieces == target.pieces:
         named = {"shared": source}
@@ -111,7 +111,7 @@ def languages(folder: Path) -> tuple[str, str]:
     """Returns the codes of source and target in tokenizer_config.json, "" for a missing code."""
     file = folder / "tokenizer_config.json"
     options = paths.read_json_object(file) if file.is_file() else {}
-    # A code becomes the end of a file's name: no slash, no dot.
+    # A code becomes the suffix of a file, so it has no slash and no dot.
     codes = (options.get(f"{side}_lang") or "" for side in SIDES)
     return tuple(str(code) if re.fullmatch(r"[\w-]+", str(code)) else "" for code in codes)
 
@@ -119,8 +119,8 @@ def languages(folder: Path) -> tuple[str, str]:
 def _renumbering(file: Path, config: dict[str, Any], count: int) -> Renumbering:
     """Returns our order of the pieces in a file {piece: id}.
 
-    `count` is the number of rows of the model's tables. There may be more rows than pieces, to make
-    their number a multiple of 8: no text has their ids.
+    `count` is the number of rows of the model's tables. It may exceed the number of pieces, to be a
+    multiple of 8; no text has the ids of these rows.
     """
     ids = paths.read_json(file)
     numbers = list(ids.values()) if isinstance(ids, dict) else []
@@ -143,10 +143,10 @@ def _renumbering(file: Path, config: dict[str, Any], count: int) -> Renumbering:
 def order_there(vocabulary: tokenizer.Vocabulary) -> tuple[list[int], list[int]]:
     """Returns our ids in Marian's order, for source and target: </s> <unk> ... <pad>.
 
-    Our start symbol is left out, because Marian's outputs begin with <pad>. Two vocabularies have
-    <pad> first: Marian has one id of <pad> for both, and their sizes differ.
+    Our start symbol is left out, because Marian's outputs start with <pad>. Two vocabularies have
+    <pad> first, because Marian has one id of <pad> for both, and their sizes differ.
     """
-    # Six pieces: [1, 2, 4, 5, 0] of one vocabulary, [0, 1, 2, 4, 5] of each of two.
+    # Six pieces: [1, 2, 4, 5, 0] in one vocabulary, [0, 1, 2, 4, 5] in each of two.
     ids = [[END, UNKNOWN, *range(START + 1, len(side))] for side in vocabulary]
     tables = [side.pieces(range(len(side))) for side in vocabulary]
     if tables[0] == tables[1]:

@@ -13,7 +13,7 @@ import numpy as np
 def to_foreign(path: str, array: np.ndarray) -> np.ndarray:
     """Returns our kernel as a matrix [out, in], and a bias of heads [H, K] as a vector.
 
-    `path` is that of the param; a table of embeddings has the same layout in other programs.
+    `path` is the param's; tables of embeddings have the same layout in other programs.
     """
     if path.endswith("embedding"):
         return array
@@ -56,9 +56,9 @@ def are_sinusoids(table: np.ndarray, d_model: int, first: int) -> bool:
 def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the params of the same function with sinusoids in 'halves', not 'interleaved'.
 
-    In the paper sines and cosines alternate along d_model; in 'halves' all sines come first. So
-    every param along d_model is permuted in the same way: embeddings, inputs and outputs of
-    sublayers, and LayerNorm.
+    In the paper sines and cosines alternate along d_model; in 'halves' all sines come first. Hence
+    every param along d_model is permuted alike: embeddings, inputs and outputs of sublayers, and
+    LayerNorm.
     """
     moved = dict(params)
     for path, array in params.items():
@@ -71,7 +71,7 @@ def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _axis_of_d_model(path: str, array: np.ndarray) -> int | None:
-    """Returns the axis of a param that has the size d_model by its meaning; None without one."""
+    """Returns the axis of a param that runs along d_model, or None."""
     if path == "output_bias":
         return None
     module, name = path.split("/")[-2:]

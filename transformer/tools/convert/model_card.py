@@ -35,7 +35,7 @@ def text(config: ConfigDict, source: Path, run: saved_model.SavedModel, folder: 
     model = f"A model of the task `{config.task}`"
     tags, licence = "", config.export.licence
     if config.task == "translation":
-        # 'source' and 'target' stand for the languages of an imported model that names none.
+        # 'source' and 'target' are placeholders of an imported model without languages.
         languages = config.data.source_language, config.data.target_language
         if not {"source", "target"} & {*languages}:
             model += " from `{}` to `{}`".format(*languages)

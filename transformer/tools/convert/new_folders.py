@@ -1,4 +1,4 @@
-"""The folders that are written here: new ones, complete or absent."""
+"""Makes new folders atomically."""
 
 import contextlib
 import tempfile
@@ -28,4 +28,4 @@ def new_folder(folder: Path) -> Iterator[Path]:
         written = Path(draft) / folder.name
         written.mkdir()
         yield written
-        written.rename(folder)  # over an empty folder, too, but over no other's files
+        written.rename(folder)  # also over an empty folder

@@ -1,6 +1,6 @@
-"""Text <-> ids where a SentencePiece model cuts the text, and a table numbers the pieces.
+"""Text <-> ids by a SentencePiece model that splits text, and a table that numbers the pieces.
 
-Marian's models have this: source.spm and target.spm cut, vocab.json numbers the pieces of both.
+Marian's models have source.spm and target.spm to split, and vocab.json for the ids of both.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from transformer.errors import UserError
 from transformer.tasks.vocabularies import Kind
 
 FIRST = 4  # the id of the first piece that is not special
-LANGUAGE = re.compile(">>.+?<<")  # says into which of several languages to translate
+LANGUAGE = re.compile(">>.+?<<")  # selects one of several target languages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,21 +26,21 @@ class PieceTable:
     """The vocabulary of one side: table[i] is the piece with id i.
 
     The special ids are those of tokenizer.py. A piece that the table lacks is UNKNOWN. A text may
-    begin with a language that is in the table, as in '>>fra<< A cat.'.
+    start with a language in the table, as in '>>fra<< A cat.'.
     """
 
     processor: sentencepiece.SentencePieceProcessor
     table: tuple[str, ...]
-    normalisation: str = ""  # of texts before they are tokenised
+    normalisation: str = ""  # of texts before tokenisation
     pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
         return len(self.table)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokenises texts; each ends with END, and a blank one is END alone."""
+        """Tokenises texts; each ends with END, and a blank text is END alone."""
         ids, texts = self._ids, tokenizer.normalised(texts, self.normalisation)
-        # One call of SentencePiece for all texts: a call for each would take longer.
+        # One call of SentencePiece for all texts, which is faster.
         split = list(map(self._split, texts))
         pieces_of_texts = self.processor.encode([text for _, text in split], out_type=str)
         return [
@@ -51,25 +51,25 @@ class PieceTable:
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Detokenises lists of ids; special ids are dropped."""
         pieces = ([self.table[i] for i in map(int, text) if i >= FIRST] for text in ids)
-        # A piece that only the other side's model has keeps its ▁.
+        # A piece of the other side's model only keeps its ▁.
         return [self.processor.decode_pieces(x).replace("▁", " ").strip() for x in pieces]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the pieces of ids, in which ▁ stands for a space."""
+        """Returns the pieces of ids, with ▁ for a space."""
         return [self.table[int(i)] for i in ids]
 
     def surfaces(self, text: str) -> list[tuple[str, str]]:
-        """Returns the (piece, part of the text) that a text is cut into."""
+        """Returns each (piece, part of the text) of a text."""
         [text] = tokenizer.normalised([text], self.normalisation)
         language, rest = self._split(text)
-        # '>>fra<< A cat.': the language's part of the text is '>>fra<< ', with the space.
+        # In '>>fra<< A cat.' the language's part is '>>fra<< ', including the space.
         prefix = text[: len(text) - len(rest)]
         cut = tokenizer.Pieces(self.processor).surfaces(rest)
         return [(piece, prefix) for piece in language] + cut
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of all that determines ids and text: equal fingerprints, equal ids."""
+        """A hash of everything that determines ids and text; equal for equal vocabularies."""
         model = tokenizer.fingerprint(self.processor)
         content = json.dumps([model, *self.table]).encode()
         return hashlib.sha256(content).hexdigest()[:16] + self.normalisation
@@ -99,8 +99,8 @@ def loads(content: bytes, name: str) -> tuple[str, ...]:
         raise UserError(f"damaged: {name} is not a table of pieces ({error})") from error
 
 
-# Of registry.VOCABULARIES: source.model, target.model, and shared.pieces or source.pieces and
-# target.pieces. It is only taken over.
+# For registry.VOCABULARIES; the files are source.model, target.model, and shared.pieces or
+# source.pieces and target.pieces. It is not learnt.
 KIND = Kind(
     names=lambda stems: ["source.model", "target.model", *(f"{stem}.pieces" for stem in stems)],
     load=lambda file: PieceTable(tokenizer.load_processor(*file("model")), loads(*file("pieces"))),

@@ -1,4 +1,4 @@
-"""The service over HTTP: what it is asked, how it answers, and its limits."""
+"""The HTTP service: its endpoints and limits."""
 
 import asyncio
 import concurrent.futures
@@ -25,24 +25,21 @@ from transformer.tools.serve import guard, schema
 from transformer.tools.serve.batching import Batcher
 from transformer.tools.serve.served import Served
 
-BYTES_PER_CHARACTER = 12  # at most, in JSON: a character beyond U+FFFF is \uD83D\uDE00
+BYTES_PER_CHARACTER = 12  # at most, in JSON, where a character above U+FFFF is \uD83D\uDE00
 
 
 class Service:
-    """What a service answers: models by their names, with a queue of lines for each.
-
-    `options` are config.serve.
-    """
+    """A service of models by name, each with a queue of lines; `options` are config.serve."""
 
     def __init__(self, models: Mapping[str, Served], options: ConfigDict):
         self.models, self.options, self.metrics = models, options, guard.Metrics()
-        self.batchers: dict[tuple[str, int], Batcher] = {}  # of a model, and of how many hypotheses
-        self.page_lock = asyncio.Lock()  # one page at a time: drawing is not what it is for
+        self.batchers: dict[tuple[str, int], Batcher] = {}  # by model and number of hypotheses
+        self.page_lock = asyncio.Lock()  # one page at a time, because translation has precedence
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Context manager: threads and queues, while the service runs."""
-        # A thread for each batch at a time, and one for the page.
+        """Context manager of threads and queues while the service runs."""
+        # A thread for each concurrent batch, and one for the page.
         threads = 1 + sum(2 * model.workers for model in self.models.values())
         executor = concurrent.futures.ThreadPoolExecutor(threads)
         asyncio.get_running_loop().set_default_executor(executor)
@@ -67,11 +64,11 @@ class Service:
         )
 
     def num_waiting(self) -> int:
-        """Returns how many lines are in no batch yet."""
+        """Returns the number of lines in no batch yet."""
         return sum(batcher.num_waiting() for batcher in self.batchers.values())
 
     def submit(self, name: str, lines: list[str], count: int) -> list[asyncio.Future]:
-        """Begins to translate; an HTTPException where a limit is exceeded."""
+        """Starts to translate lines; HTTPException if a limit is exceeded."""
         options, name = self.options, name or next(iter(self.models))
         lines = [*map(encodable, lines)]
         if name not in self.models:
@@ -127,7 +124,7 @@ class Service:
 
 
 def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
-    """Returns the service of models by their names; `options` are config.serve."""
+    """Returns the app that serves models by name; `options` are config.serve."""
     service = Service(models, options)
     app = FastAPI(
         title="Translation",
@@ -165,12 +162,12 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
 
 
 async def all_of(futures: list[asyncio.Future], request: Request, timeout: float) -> list[Any]:
-    """Returns all answers; drops lines in no batch yet if the client leaves or waits long."""
+    """Returns all answers; drops waiting lines if the client leaves or the time is over."""
 
     async def collect() -> list[Any]:
         return [await future for future in futures]
 
-    await request.body()  # of a GET, too: what comes after it is the client's end
+    await request.body()  # even of a GET, because the next message is the disconnect
     disconnected = asyncio.ensure_future(request.receive())
     answers = asyncio.ensure_future(collect())
     try:
@@ -190,7 +187,7 @@ async def all_of(futures: list[asyncio.Future], request: Request, timeout: float
 async def streamed(
     places: list[tuple[int, int]], futures: list[asyncio.Future], count: int, timeout: float
 ) -> AsyncIterator[str]:
-    """Yields a line of JSON for each answer, in order; one with "error" is the last."""
+    """Yields a line of JSON for each answer, in order; a line with "error" is the last."""
     try:
         for (text, line), future in zip(places, futures, strict=True):
             hypotheses = best_of([await asyncio.wait_for(future, timeout)], count)
@@ -199,7 +196,7 @@ async def streamed(
             yield json.dumps(answer, ensure_ascii=False) + "\n"
     except TimeoutError:
         yield json.dumps({"error": f"not translated within {timeout:g} seconds"}) + "\n"
-    except Exception as error:  # whatever a model raises: the status has been sent already
+    except Exception as error:  # any error of a model, because the status has been sent
         logging.exception("a line of a stream failed")
         yield json.dumps({"error": schema.failure(error)}) + "\n"
     finally:
@@ -207,15 +204,15 @@ async def streamed(
 
 
 def drop(futures: list[asyncio.Future]) -> None:
-    """Cancels what has no answer yet; an exception that nobody waits for is not logged."""
+    """Cancels futures without an answer, and marks exceptions as retrieved, not to be logged."""
     for future in futures:
         if not future.cancel() and not future.cancelled():
             future.exception()
 
 
 def best_of(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
-    """Returns up to `count` hypotheses of a text, from those of its lines."""
-    # zip(*): from hypotheses by line to the k-th hypotheses of all lines.
+    """Returns up to `count` hypotheses of a text, joined from those of its lines."""
+    # zip(*) turns hypotheses by line into the k-th hypotheses of all lines.
     return [
         {"text": "\n".join(x.text for x in k), "score": sum(x.score for x in k)}
         for k in zip(*(line[:count] for line in lines), strict=False)

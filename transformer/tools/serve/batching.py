@@ -1,4 +1,4 @@
-"""Lines of several requests, translated in common batches."""
+"""Translates the lines of several requests in common batches."""
 
 import asyncio
 import collections
@@ -20,11 +20,11 @@ class Line(NamedTuple):
 class Batcher:
     """Collects lines, and translates them by `translate(texts, numbers)` in threads.
 
-    While all workers are busy, lines gather. An idle one takes a line at once if it comes alone, as
-    from a single client; otherwise it waits `wait` seconds for more, because clients that have just
-    been answered may ask again. A batch of at most `batch_lines` takes a line of each request in
-    turn, so that a short request does not wait for the end of a long one, and no more lines once
-    these have BATCH_CHARACTERS. Made within an event loop.
+    Lines gather while all workers are busy. An idle worker takes a single line at once, as from a
+    single client. Otherwise it waits `wait` seconds for more, because clients with an answer may
+    ask again. A batch of at most `batch_lines` lines, or about BATCH_CHARACTERS, takes a line of
+    each request in turn, so that a short request does not wait for a long one. Make it within an
+    event loop.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class Batcher:
         self._translate, self._batch_lines, self._wait = translate, batch_lines, wait
         self._requests: collections.deque[collections.deque[Line]] = collections.deque()
         self._arrived, self._full = asyncio.Event(), asyncio.Event()
-        self._last = self._in_progress = 0  # lines of the newest batch, and of all that are begun
+        self._last = self._in_progress = 0  # lines of the newest batch, and of all in progress
         self._tasks = [asyncio.create_task(self._work()) for _ in range(workers)]
 
     def submit(self, texts: Sequence[str]) -> list[asyncio.Future]:
-        """Returns the future answer of each line; a line whose future is cancelled is left out."""
+        """Returns the future answer of each line; lines with a cancelled future are left out."""
         future = asyncio.get_running_loop().create_future
         lines = [Line(text, number, future()) for number, text in enumerate(texts)]
         if lines:
@@ -51,11 +51,11 @@ class Batcher:
         return [line.answer for line in lines]
 
     def num_waiting(self) -> int:
-        """Returns the number of lines in no batch yet, without those that nobody waits for."""
+        """Returns the number of lines in no batch yet, without cancelled lines."""
         return sum(not line.answer.done() for request in self._requests for line in request)
 
     def close(self) -> None:
-        """Ends the workers; what they have begun is lost."""
+        """Ends the workers, and drops their batches in progress."""
         for task in self._tasks:
             task.cancel()
 
@@ -72,7 +72,7 @@ class Batcher:
                 self._in_progress -= len(batch)
 
     def _take(self) -> list[Line]:
-        """Takes the lines of a batch; those of requests A B B B and C, two of a batch: A C."""
+        """Takes the lines of a batch: of the requests [A, B, B, B] and [C], first A and C."""
         batch, size = [], 0
         while self._requests and len(batch) < self._batch_lines and size < BATCH_CHARACTERS:
             request = self._requests.popleft()
@@ -86,17 +86,17 @@ class Batcher:
         return batch
 
     def _mark(self) -> None:
-        """Says whether there are lines, and whether they fill a batch."""
+        """Sets the events for waiting lines, and for a full batch."""
         count = sum(map(len, self._requests))
         for event, least in ((self._arrived, 1), (self._full, self._batch_lines)):
             event.set() if count >= least else event.clear()
 
     async def _answer(self, batch: list[Line]) -> None:
-        """Answers a batch; if it fails, line by line, so that a line fails by itself."""
+        """Answers a batch; if it fails, line by line, so that only a faulty line fails."""
         texts, numbers, futures = zip(*batch, strict=True)
         try:
             answers = await asyncio.to_thread(self._translate, list(texts), list(numbers))
-        except Exception as error:  # whatever it is, each line's client is told
+        except Exception as error:  # of any kind, for the line's client
             if len(batch) > 1:
                 for line in batch:
                     await self._answer([line])

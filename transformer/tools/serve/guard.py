@@ -1,4 +1,4 @@
-"""What every request goes through: limits of its body, and metrics."""
+"""Middleware for all requests: limits of the body, and metrics."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class Metrics:
-    """What /metrics says, in Prometheus's format, and of this process."""
+    """The metrics of /metrics, for Prometheus, including this process's."""
 
     def __init__(self):
         self.registry = prometheus_client.CollectorRegistry()
@@ -42,7 +42,7 @@ class Guard:
 
         async def limited() -> Message:
             nonlocal size, is_whole
-            if is_whole:  # what comes now is the client's end
+            if is_whole:  # the next message is the disconnect
                 return await receive()
             try:
                 async with asyncio.timeout_at(end):

@@ -1,4 +1,4 @@
-"""What the service is asked and answers, in JSON, and why a request has no answer."""
+"""The JSON of requests, answers and errors."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
-# Checked up to the first that is none: a list may be as long as the body.
+# Checked up to the first fault, because a list may be as long as the body.
 Texts = Annotated[list[str], Field(fail_fast=True)]
 
 
@@ -47,30 +47,30 @@ class Error(BaseModel):
 
 
 def failure(error: Exception) -> str:
-    """Returns what a client is told of an exception, whose text is for the log alone."""
+    """Returns the client's message for an exception; only the log has its text."""
     return f"{type(error).__name__}: the log has more"
 
 
 def error_response(status: int, error: str, headers: dict | None = None) -> JSONResponse:
-    """Returns an answer that says why there is none."""
+    """Returns an answer with an error."""
     return JSONResponse({"error": error}, status, headers)
 
 
 def refused(request: Request, error: HTTPException) -> JSONResponse:
-    """Returns an answer for a request that is not served."""
+    """Returns the answer to a refused request."""
     too_deep = isinstance(error.__cause__, RecursionError)
     why = "the body is not JSON: it is nested too deeply" if too_deep else error.detail
     return error_response(error.status_code, why, error.headers)
 
 
 def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-    """Returns an answer that names what is wrong in a request."""
+    """Returns an answer that names the faults of a request."""
     faults = error.errors()
     if "json" not in request.headers.get("content-type", ""):
         return error_response(415, "expected the header Content-Type: application/json")
     if faults[0]["type"] == "json_invalid":
         return error_response(400, f"the body is not JSON: {faults[0]['ctx']['error']}")
-    # The first few alone: a long list can have as many faults as elements.
+    # Only the first few, because a long list can have as many faults as elements.
     faults = {".".join(map(str, x["loc"][1:2])) or "body": x["msg"] for x in faults[:20]}
     if faults.get("text", "Field required") != "Field required":
         faults["text"] = "must be a string or a list of strings"

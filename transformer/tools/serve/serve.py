@@ -1,4 +1,4 @@
-"""--mode=serve: answers over HTTP until it is told to stop."""
+"""--mode=serve: answers over HTTP until it is stopped."""
 
 import logging
 import signal
@@ -16,8 +16,8 @@ from transformer.workdir.saved_config import read_with_defaults
 def serve(config: ConfigDict, workdir: Path) -> None:
     """Serves the workdir's model, and those of `config.serve.also`, until SIGTERM or Ctrl-C.
 
-    Requests that have begun are answered before it ends, for at most `config.serve.timeout`
-    seconds; a second Ctrl-C ends at once.
+    Requests in progress are answered first, for at most `config.serve.timeout` seconds; a second
+    Ctrl-C ends at once.
     """
     options = config.serve
     check_value("serve.max_lines", options.max_lines, f"at most {options.max_waiting}")
@@ -43,7 +43,7 @@ def serve(config: ConfigDict, workdir: Path) -> None:
             )
     if options.warm_up and not Path(options.warm_up).is_file():
         raise UserError(f"config.serve.warm_up={options.warm_up!r} is not a file of lines")
-    # Before minutes of work, because the port may be taken; clients wait until models are loaded.
+    # Listen before minutes of loading, because the port may be taken; clients wait.
     listening = listen(options.host, options.port)
     with progress.waiting("compile"):
         models = {
@@ -56,7 +56,7 @@ def serve(config: ConfigDict, workdir: Path) -> None:
             log_config=None,
             log_level="warning",
             access_log=False,
-            timeout_keep_alive=75,  # longer than proxies keep a connection to it: 60 seconds
+            timeout_keep_alive=75,  # longer than the 60 seconds of proxies
             timeout_graceful_shutdown=int(options.timeout) + 1,
         )
     )
@@ -69,13 +69,13 @@ def serve(config: ConfigDict, workdir: Path) -> None:
         server.force_exit = server.should_exit and number == signal.SIGINT
         server.should_exit = True
 
-    server.handle_exit = stop  # its own would raise the signal again when it has stopped
+    server.handle_exit = stop  # because uvicorn's would raise the signal again after stopping
     server.run(sockets=[listening])
     logging.info("stopped")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens at an address; UserError if it cannot be had."""
+    """Returns a socket that listens at an address; UserError if the address is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,4 @@
-"""A trained model, as the service uses it, and the page of a sentence that it translates.
-
-The page has the sentence's translations, the attention between them, and the beam.
-"""
+"""A served model, and the page of a sentence: translations, attention and beam."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,7 +25,7 @@ def html(
     names: Sequence[str],
     name: str,
 ) -> str:
-    """Returns the page of a sentence that model `name` of `names` has translated; "": of none."""
+    """Returns the page of a sentence translated by model `name` of `names`; `text` may be ""."""
     form = page.markup("serve/form", text=text, names=names, chosen=name)
     sections = [Section("Translate", [form])]
     if text:
@@ -41,7 +38,7 @@ def html(
 def _inside(
     run: TrainedTranslator, translator: Translator, text: str, hypotheses: Sequence[Hypothesis]
 ) -> list[Section]:
-    """Returns what the model attends to, and its search."""
+    """Returns the sections of the model's attention and search."""
     [ids] = run.vocabulary.source.encode([text])
     if len(ids) > min(LONGEST, translator.decode.max_length):
         return [Section("Attention", [f"Not drawn: the sentence has more than {LONGEST} pieces."])]
@@ -56,17 +53,17 @@ def _inside(
 
 
 class Served(NamedTuple):
-    """A model that is served; several threads call it.
+    """A served model; several threads call it.
 
     `translate(lines, numbers, count)` returns the `count` best hypotheses of each line; `numbers`
-    are those of the lines in their requests, and `count` is 1 or `num_hypotheses`. `page(text,
-    hypotheses)` is the HTML of a sentence, or of "".
+    are the lines' numbers in their requests, and `count` is 1 or `num_hypotheses`. `page(text,
+    hypotheses)` returns the HTML of a sentence, or of "".
     """
 
     translate: Callable[[list[str], list[int], int], list[list[Hypothesis]]]
     page: Callable[[str, Sequence[Hypothesis]], str]
     num_hypotheses: int
-    workers: int  # batches at a time
+    workers: int  # concurrent batches
 
 
 def load(
@@ -74,12 +71,12 @@ def load(
 ) -> Served:
     """Loads a workdir's model, one of `names`; `options` are config.serve.
 
-    Compiles what the lines of `options.warm_up` need, in batches of each size; without such a
-    file, what a short line needs.
+    Compiles the shapes of the lines of `options.warm_up`, or of a short line, in batches of each
+    size.
     """
     run, decode = translation.load(config, folder), config.decode
     num_best = decode.beam_width if decode.method == "beam" else decode.num_samples
-    # A line of which only the best is asked is searched as by --mode=translate.
+    # For one hypothesis, search as --mode=translate does.
     translators = {
         count: Translator(run.model, run.vocabulary, **{**decode, "num_hypotheses": count})
         for count in {1, num_best}
