@@ -24,7 +24,7 @@ SPEED = ("decode.batch_tokens", "decode.chunk_lines", "decode.workers")
 class Item(NamedTuple):
     """A line of the test set: its number, from 1, its text, and each run's output and score.
 
-    The score of a line depends on the kind of result (kinds.py): a sentence's chrF, for example.
+    Each kind of result has its own score of a line (kinds.py), such as a sentence's chrF.
     """
 
     number: int
@@ -104,7 +104,7 @@ def by_length(
 def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None:
     """Raises UserError if a run's outputs do not have the score that was saved with them."""
     for run, score in zip(runs, measure.scores, strict=True):
-        # NaN differs from every saved score: without this check it would pass for damage.
+        # NaN differs from every saved score: without this check it would be reported as damage.
         value, workdir = score.interval.value, run.run.workdir
         if not np.isfinite(value):
             raise UserError(
@@ -136,7 +136,7 @@ def differing(configs: Sequence[dict[str, object]]) -> dict[str, list]:
 
     The value is None for a run whose config lacks the key.
     """
-    # Keys of any config: another version of the code has other keys.
+    # The union of all keys: the runs may be from different versions of the code.
     keys = sorted(set().union(*configs))
     table = {key: [config.get(key) for config in configs] for key in keys}
     return {key: values for key, values in table.items() if any(x != values[0] for x in values)}

@@ -89,7 +89,7 @@ def sections(compared: Comparison) -> list[Section]:
         _lengths(compared),
         _lines(compared),
     ]
-    # No curves: a run has no log. No lengths: no translations. No lines: equal scores.
+    # Curves need logs, lengths need translations, lines need scores that differ.
     return [section for section in shown if section.parts]
 
 
@@ -136,7 +136,7 @@ def _curves(compared: Comparison) -> Section:
             name: x.run.logged(kind) for name, x in zip(compared.names, compared.runs, strict=True)
         }
         for name, (_, _, about) in measures.MEASURES.items():
-            # A plot compares: it needs points of every run.
+            # Only plots with points of every run.
             series = {run: curves.points(lines, name) for run, lines in logs.items()}
             if all(series.values()):
                 title, is_log = f"{measures.title(name)} {where}", name in curves.LOGARITHMIC

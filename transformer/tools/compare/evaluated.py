@@ -1,4 +1,4 @@
-"""Reads a run's newest result on a test set, and the lines that the evaluation has kept."""
+"""Reads a run's newest result on a test set, and the lines that the evaluation saved."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,8 +14,8 @@ DATASET = ("input", "reference")  # roles of the test set's columns; the others 
 class Evaluated(NamedTuple):
     """A run, its newest result on a test set, and the lines of the set and of the run's outputs.
 
-    `sides` has the lines by their role in the result, {"input": lines, "output": lines, ...}, or is
-    {} for a task whose evaluation keeps no outputs of single items.
+    `sides` maps roles in the result to lines, {"input": lines, "output": lines, ...}; {} for a task
+    whose evaluation saves no outputs of single items.
     """
 
     run: Run
@@ -48,7 +48,7 @@ def read(run: Run, wanted: str = "") -> Evaluated:
     columns = evaluation.columns(*result["columns"])
     if not columns:
         return Evaluated(run, result, {})
-    # The files of another evaluation may have replaced these: the result's checksum tells.
+    # A later evaluation may have replaced the files: the checksum detects it.
     evaluated = Evaluated(run, result, dict(zip(result["columns"], columns, strict=True)))
     if results.checksum(dataset := evaluated.dataset()) != result["checksum"]:
         raise UserError(
@@ -60,7 +60,7 @@ def read(run: Run, wanted: str = "") -> Evaluated:
 
 def check_same(runs: Sequence[Evaluated]) -> None:
     """Raises UserError if two runs were not evaluated on the same text in the same way."""
-    # Each with the first is enough: all conditions are equalities.
+    # All conditions are equalities, so comparing each run with the first is enough.
     first, *others = runs
     for second in others:
         if difference := _difference(first, second):
@@ -68,7 +68,7 @@ def check_same(runs: Sequence[Evaluated]) -> None:
 
 
 def _difference(first: Evaluated, second: Evaluated) -> str:
-    """Says why two runs cannot be compared, and what would help; "" for comparable runs."""
+    """Returns why two runs cannot be compared, with a remedy; "" for comparable runs."""
     pair = (first, second)
     columns = [", ".join(run.result["columns"].values()) for run in pair]
     if columns[0] != columns[1]:
@@ -84,7 +84,7 @@ def _difference(first: Evaluated, second: Evaluated) -> str:
             "--config.data.directory=FOLDER, or compare another set, --config.compare.set=SET"
         )
     if first.sides.keys() != second.sides.keys():
-        # The run with fewer files lacks some.
+        # The run with fewer files must be evaluated again.
         command = min(pair, key=lambda run: len(run.sides)).run.command("evaluate")
         return f"do not have the same files in {results.FOLDER}/; evaluate again: {command}"
     tokenizers = [measures.tokenizer(run.result) for run in pair]

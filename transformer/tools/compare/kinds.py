@@ -1,12 +1,11 @@
 """Kinds of results: how outputs of several runs are scored again, with intervals and p-values.
 
-A score that a result has, such as 'bleu', tells its kind. A result without a kind is compared by
+The kind follows from a score in the result, such as 'bleu'. A result without a kind is compared by
 its scores alone.
 
-A p-value is the probability of a difference at least as large as that from the first run, if the
-two were equally good and only the choice of the test items made the difference. A p-value is small
-if the difference holds for most choices of items. With many comparisons, some p-values are small by
-chance.
+A p-value is the probability of a difference from the first run at least as large as the measured
+one, if the two runs were equally good and differed only by the sampling of test items. With many
+comparisons, some p-values are small by chance.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,17 +22,14 @@ from transformer.tools.pages.sentences import MARKED
 
 
 class Score(NamedTuple):
-    """A run's score with its 95 % interval, and the p-value against the first run.
-
-    The first run's p-value is 1: it does not differ from itself.
-    """
+    """A run's score, its 95 % interval, and its p-value against the first run (whose own is 1)."""
 
     interval: Interval
     p: float
 
 
 class Measure(NamedTuple):
-    """One score of all runs, in their order, and the method of intervals and p-values in words."""
+    """One score of all runs in order, and the name of the method of intervals and p-values."""
 
     scores: list[Score]
     how: str
@@ -68,7 +64,7 @@ def classifications(runs: Sequence[Evaluated], resamples: int) -> dict[str, Meas
     from transformer.families.labels import classifiers
 
     sides = [runs[0].sides["reference"], *(run.sides["output"] for run in runs)]
-    # Names of classes become indices, which count in a confusion matrix [label, prediction].
+    # Class names become indices into a confusion matrix [label, prediction].
     number = {name: i for i, name in enumerate(sorted(set().union(*sides)))}
     truth, *guesses = (np.array([number[name] for name in side]) for side in sides)
 
@@ -91,8 +87,8 @@ def classifications(runs: Sequence[Evaluated], resamples: int) -> dict[str, Meas
 def mcnemar(first: np.ndarray, second: np.ndarray) -> float:
     """Returns the two-sided p-value of McNemar's exact test; the masks are of correct items.
 
-    Of the items that only one of the two runs has right, the number that the first has right is
-    binomial with probability 1/2 if both are equally good. p is 1 if there are no such items.
+    Null hypothesis: of the items that exactly one run predicts right, the first run's number is
+    binomial with probability 1/2. p is 1 without such items.
     """
     # 12 items that only the first has right, 4 that only the second has: p = 0.077.
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
@@ -106,8 +102,8 @@ def texts(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
 
     Per character, because two vocabularies split the same text into different numbers of tokens.
     """
-    # A resample's score is the sum of its lines' bits over the sum of their characters, as in an
-    # evaluation of the whole set: not the mean over the lines.
+    # A resample's score is the sum of bits over the sum of characters, as in an evaluation: not the
+    # mean over the lines.
     line_bits, lengths = [bits(run) for run in runs], characters(runs[0])
     score = lambda run, items: line_bits[run][items].sum() / lengths[items].sum()
     return {"bits_per_character": _bootstrap(score, len(runs), len(lengths), resamples)}
@@ -126,8 +122,8 @@ def characters(run: Evaluated) -> np.ndarray:
 def _bootstrap(score: Callable, runs: int, count: int, resamples: int) -> Measure:
     """Returns the runs' scores with intervals and p-values, by a paired bootstrap.
 
-    `score(run, items)` is the score of a run on some items, both given as indices. All runs are
-    scored on the same resamples, each with as many items as the test set, `count`.
+    `score(run, items)` takes indices of a run and of items. All runs are scored on the same
+    resamples of `count` items, the size of the test set.
     """
     samples = measures.draws(count, resamples)
     values = [float(score(run, np.arange(count))) for run in range(runs)]
@@ -139,8 +135,8 @@ def _bootstrap(score: Callable, runs: int, count: int, resamples: int) -> Measur
 def _exceeds(difference: float, resampled: np.ndarray) -> np.ndarray:
     """Returns which resampled differences are further from `difference` than it is from 0.
 
-    Under the null hypothesis the difference is 0: subtracting it centres the resampled differences
-    there (Efron and Tibshirani 1993, section 16.4).
+    Subtracting it centres the resampled differences at 0, the null hypothesis (Efron and Tibshirani
+    1993, section 16.4).
     """
     return np.abs(resampled - difference) >= abs(difference)
 
@@ -166,8 +162,7 @@ def _measure(
     for value, scores_R in zip(values, resampled, strict=True):
         differences = scores_R - resampled[0]
         counted = int(exceeds(value - values[0], differences).sum())
-        # The test set itself counts as a resample, so that no p-value is 0: of 1000 resamples the
-        # smallest is 1/1001.
+        # The test set counts as a resample, so p > 0: with 1000 resamples p is at least 1/1001.
         p = (1 + counted) / (1 + len(scores_R)) if differences.any() else 1.0
         scores.append(Score(Interval(value, *measures.percentiles(scores_R)), p))
     return Measure(scores, how)
@@ -176,16 +171,16 @@ def _measure(
 class Kind(NamedTuple):
     """Functions that score the outputs of a kind of result."""
 
-    roles: tuple[str, ...]  # of the columns that are needed; the last is the run's output
+    roles: tuple[str, ...]  # of the columns; the last is the run's output
     measure: Callable[[Sequence[Evaluated], int], dict[str, Measure]]  # (runs, resamples)
     line_scores: Callable[[Evaluated], Sequence[float]]  # a score of each item
     shown: Callable[[float], str]  # an item's score as text
-    about: str  # says how the items that differ most are ordered
-    has_lengths: bool = False  # whether scores by the length of the input are shown
+    about: str  # the order of the items on the page, in words
+    has_lengths: bool = False  # whether the page has scores by input length
 
 
 def kind_of(run: Evaluated) -> Kind | None:
-    """Returns the kind of a result; None for a result without outputs, or of no kind here."""
+    """Returns the kind of a result; None without outputs or without a kind in KINDS."""
     for score, kind in KINDS.items():
         if score in run.result and run.sides.keys() >= set(kind.roles):
             return kind
@@ -210,7 +205,7 @@ def _bits(run: Evaluated) -> list[float]:
     return (bits(run) / characters(run)).tolist()
 
 
-# {score that tells a kind: the kind}
+# {score that identifies a kind: the kind}
 KINDS = {
     "bleu": Kind(
         ("input", "reference", "output"),

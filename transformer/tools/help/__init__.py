@@ -1,3 +1,3 @@
-"""Explains the keys of a config. Read config_help.py (--help: what the config files say of each),
-key_names.py (what a mistyped key means).
+"""Explains the keys of a config. Read config_help.py (--help, from the comments of the config
+files), key_names.py (hints for mistyped keys).
 """

@@ -1,4 +1,4 @@
-"""--help of a config: each key with its value, its rule, and what the config files say of it."""
+"""--help of a config: each key with its value, its rule, and its comment in the config files."""
 
 import ast
 import inspect
@@ -11,7 +11,7 @@ from transformer.registry import MODES, load
 from transformer.workdir import config_files, key_tables
 from transformer.workdir.key_tables import flatten
 
-# What most runs set; shown before the groups.
+# Most used keys, shown before the groups.
 FIRST = (
     *("data.directory", "data.source_language", "data.target_language", "data.batch_tokens"),
     *("vocabulary.size", "model.d_model", "model.num_layers", "model.dropout_rate"),
@@ -26,18 +26,17 @@ ASSIGNED = re.compile(r'(?:config\.)?"?([\w.]+)"?(?: = |: )(?:[^#"]|"[^"]*")*(?:
 def text(arguments: list[str]) -> str:
     """Returns the keys of the config of a command line, a paragraph for each group.
 
-    Comments are those of the --config, and of the configs that it imports: behind a key, or in
-    lines of their own above it.
+    A key's comment is in the --config or in a config that it imports, on the key's line or above.
     """
     mode, _, config = parse(arguments)
-    # Not those of another architecture or optimizer than the config's.
+    # Only keys of the config's own architecture and optimizer.
     defaults, table = key_tables.task_table(config)
     table |= key_tables.mode_table(mode)
     about = {}
     named = [x.partition("=")[2].partition(":")[0] for x in arguments if x.startswith("--config=")]
     for source in [y for name in [config.task, *named] for y in sources(name)]:
         by_key = comments(source)
-        # A key within braces, {"cell": "gru"}, is one of config.model.
+        # A key within braces, {"cell": "gru"}, belongs to config.model.
         about |= by_key | {f"model.{key}": comment for key, comment in by_key.items()}
     if MODES[mode].keys:
         about |= comments(inspect.getsource(load(MODES[mode].keys.partition(":")[0])))
@@ -63,7 +62,7 @@ def sources(name: str) -> list[str]:
 
 
 def comments(source: str) -> dict[str, str]:
-    """Returns {key: comment} of a config file; a key within a group's braces is named alone."""
+    """Returns {key: comment} of a config file; a key within braces lacks the name of its group."""
     by_key, above = {}, []
     for line in map(str.strip, source.splitlines()):
         if line.startswith("# "):
@@ -76,7 +75,7 @@ def comments(source: str) -> dict[str, str]:
 
 
 def described(key: str, value: object, defaults: dict, table: dict, about: dict[str, str]) -> str:
-    """Returns a key with its value, and below it its rule, and what is said of it."""
+    """Returns a key with its value, then its default, rule and comment on lines below."""
     said = [f"default {defaults[key]!r}"] if defaults.get(key, value) != value else []
     if isinstance(entry := table.get(key), list):
         rule = entry[1]

@@ -1,8 +1,8 @@
-"""What a mistyped key of a config means: a name that other programs have, or a misspelling."""
+"""Hints for mistyped keys of a config: another program's name for a key, or a misspelling."""
 
 import difflib
 
-# Names that keys have in other programs, as people type them. A config has only some of the keys.
+# Other programs' names for keys. A config has only some of the keys.
 ALSO_CALLED = {
     "optimizer.schedule.factor": "lr learning_rate max_lr peak_lr",
     "optimizer.schedule.peak_value": "lr learning_rate max_lr peak_lr",
@@ -33,20 +33,20 @@ FLAGS = ("--config", "--workdir", "--mode")
 
 
 def hint(name: str, values: dict[str, object]) -> str:
-    """Returns '; did you mean X?', of the likely keys of a config, {key: value}; '' without any.
+    """Returns '; did you mean X?' with the likely keys of a config, {key: value}; '' without any.
 
-    A key is likely if ALSO_CALLED lists the last part of the name under it, else if its own last
-    part resembles it: 'beam_widht' gives config.decode.beam_width.
+    A key is likely if ALSO_CALLED lists the last part of the name under it; without such keys, if
+    its last part has a similar spelling: 'beam_widht' gives config.decode.beam_width.
     """
     typed = _last_part(name.lower().replace("-", "_").strip("_"))
     also_called = [key for key, names in ALSO_CALLED.items() if typed in names.split()]
-    # With their values, which may be in another unit than what was typed.
+    # With their values, because the unit may differ from the other program's.
     likely = [f"--config.{key} (now {values[key]})" for key in also_called if key in values]
     if not likely:
         names = [*FLAGS, *(f"--config.{key}" for key in values)]
         nearest = difflib.get_close_matches(typed, map(_last_part, names), 1, 0.7)
         likely = [x for x in names if _last_part(x) in nearest]
-        # Several keys may end alike: 'optimzer.name' is nearer to the optimizer's.
+        # Several keys may share a last part: 'optimzer.name' is closest to 'optimizer.name'.
         if "." in name:
             likely = difflib.get_close_matches(name, likely, 1, 0.0)
     return f"; did you mean {' or '.join(likely)}?" if likely else ""

@@ -1,9 +1,9 @@
 """Draws attention (paper, figures 3 to 5): words in two columns, and lines between them.
 
-A word that is pointed at, or has the focus (by a click or a key), shows its own lines, and shades
-the words on the other side. The same weights are a heat map, which is a table of numbers. The
-drawing is HTML with a script of its own: in a picture by Vega-Lite the Tab key reaches no words,
-and its table would not follow the choice of sentence, layer and head.
+A word under the pointer or with the focus shows only its own lines, and shades the words on the
+other side. A heat map, a table of numbers, shows the same weights. The drawing is HTML with its own
+script, because the Tab key does not reach words in a Vega-Lite plot, and the plot's table would not
+follow the choice of sentence, layer and head.
 """
 
 from collections.abc import Sequence
@@ -37,14 +37,14 @@ class Map(NamedTuple):
     """The weights of one kind of attention in one sentence, in all layers and heads.
 
     `queries` and `keys` are words, or pieces made `readable`; a word may occur twice. `first` is
-    the index of the query that is shown until a reader points at another; -1: all queries.
+    the index of the query shown at first; -1: all queries.
     """
 
     name: str
     queries: list[str]
     keys: list[str]
     weights_LHTS: np.ndarray
-    left: str = "from"  # what the queries are, the words on the left
+    left: str = "from"  # heading of the queries, the words on the left
     right: str = "to"
     first: int = -1
 
@@ -57,14 +57,14 @@ class Example(NamedTuple):
 
 
 def view(examples: Sequence[Example]) -> Markup:
-    """Returns the picture; examples after the first are left out if the page would grow too large.
+    """Returns the drawing, without later examples if the page would be too large.
 
     All examples have the same maps, layers and heads.
     """
     data, numbers = [], 0
     for example in examples:
-        # The first example is always drawn. The sum goes on after it exceeds MAX_NUMBERS, so that
-        # no later, shorter example is drawn instead.
+        # The first example is always drawn. The sum includes the examples left out, so that no
+        # later, shorter example is drawn instead.
         numbers += sum(m.weights_LHTS.size for m in example.maps)
         if not data or numbers <= MAX_NUMBERS:
             data.append({"title": example.title, "maps": [_values(m) for m in example.maps]})
@@ -72,9 +72,9 @@ def view(examples: Sequence[Example]) -> Markup:
 
 
 def of_pair(run: TrainedTranslator, source: str, target: str) -> Example:
-    """Returns the attention with which a model predicts a translation; no maps without attention.
+    """Returns the attention of a model that predicts a given translation by teacher forcing.
 
-    Teacher forcing: the decoder reads the translation; nothing is searched.
+    A model without attention has no maps.
     """
     arrays = attention_weights.pair_weights(run, source, target)
     sources, targets = (readable(arrays[side].tolist()) for side in ("source", "target"))
@@ -102,16 +102,16 @@ def _values(m: Map) -> dict:
 
 
 def readable(pieces: Sequence[str]) -> list[str]:
-    """Returns pieces as people read them: '▁the' as 'the', and 'at', inside a word, as '·at'.
+    """Returns pieces for display: 'the' for '▁the', and '·at' for 'at' inside a word.
 
     A '▁' alone becomes '␣', and the piece after it begins a word. If no piece has a '▁', as in a
-    vocabulary of characters, pieces stay as they are, with '␣' for a space.
+    vocabulary of characters, only spaces become '␣'.
     """
     if not any(piece.startswith("▁") for piece in pieces):
         return [piece.replace(" ", "␣") for piece in pieces]
     shown = []
-    # Each piece with the piece before it; the first piece begins a word. Not strict: the list of
-    # pieces before has one more.
+    # Each piece with the piece before it; the first piece begins a word. Not strict, because the
+    # list of preceding pieces is longer by one.
     for before, piece in zip(["▁", *pieces], pieces, strict=False):
         is_special = piece.startswith("<") and piece.endswith(">")
         if piece.startswith("▁"):

@@ -1,7 +1,7 @@
-"""Follows a beam search step by step, and draws it as a tree: what lived, died and finished.
+"""Follows a beam search step by step, and draws its hypotheses as a tree.
 
-The search is that of `BatchDecoder`, one step at a time: the same compiled functions in the same
-order. Nothing is decided here; fates are read from the states between the steps.
+The search calls the compiled functions of `BatchDecoder` in the same order, one step at a time. The
+fates of candidates are read from the states between steps.
 """
 
 import collections
@@ -24,7 +24,7 @@ from transformer.tools.pages.attention_view import readable
 from transformer.tools.pages.page import Plot, Table
 
 Tree = Any
-MAX_STEPS = 24  # of a tree, which is as tall as its translation is long
+MAX_STEPS = 24  # of a tree, one row per step
 
 # {fate of a candidate at the end of the search: its name in the legend}
 FATES = {
@@ -45,9 +45,9 @@ ABOUT = (
 
 
 class Candidate(NamedTuple):
-    """A hypothesis that a step considered: a live beam with one more token."""
+    """A candidate of a step: a live hypothesis with one more token."""
 
-    ids: tuple[int, ...]  # the last is the end symbol if it has ended
+    ids: tuple[int, ...]  # a finished one ends with the end symbol
     log_prob: float
     score: float  # log P / length penalty, of the length so far
     fate: str  # after the step: 'lives', 'finished' or 'dropped'
@@ -64,11 +64,11 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
     """Yields each step of the beam search for one sentence.
 
     The hypotheses of `decoder(params, [part])` are the first of the last step's `finished`. A live
-    candidate whose continuations are all dropped in the next step died there; candidates that live
-    after the last step could not have won. `params` come from `compiled.cast_params`.
+    candidate dies if the next step drops all its continuations; candidates alive after the last
+    step could not have won. `params` come from `compiled.cast_params`.
     """
     search = decoder.begin(params, [part])
-    # All rows are kept: row 0 is the sentence, the others are padding.
+    # Row 0 of the batch is the sentence, the others are padding.
     every_row, most_room = np.arange(len(search.rng_B)), search.bounds.prefix_BM.shape[1]
     search = compiled.resize(search, every_row, room=most_room)
     memory, state, bounds, _ = layout.shard_rows(search, params)
@@ -77,7 +77,7 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
         considered, state = _extend(
             params, memory, state, bounds, model=decoder.model, options=decoder.method.options
         )
-        # After the step state.t counts its token, too: it is the length of every candidate.
+        # After the step, state.t includes its token: the length of every candidate.
         penalty = beam_search.length_penalty(int(state.t), options["penalty"], options["alpha"])
         live = _hypotheses(state.live_tokens_BWT, state.live_log_probs_BW)
         finished = _hypotheses(state.tokens_BWT, state.scores_BW)
@@ -100,23 +100,22 @@ def _extend(
     model: nn.Module,
     options: tuple,
 ) -> tuple[beam_search.Candidates, beam_search.DecodingState]:
-    """Takes one step of a beam search as `compiled.advance` does: its candidates, and the state."""
+    """Returns the candidates and the state after one step, as in `compiled.advance`."""
     step = functools.partial(model.apply, {"params": params}, method="step")
     candidates, cache = beam_search.candidates(step, memory, bounds, state, never=compiled.NEVER)
     return candidates, beam_search.select(candidates, cache, state, bounds, **dict(options))
 
 
 def _hypotheses(tokens_BET: np.ndarray, values_BE: np.ndarray) -> dict[tuple[int, ...], float]:
-    """Returns {ids: value} of the first row, without padding; no two hypotheses are the same."""
-    # Index 0 is the first row of the batch: the one sentence of this search.
+    """Returns {ids: value} of row 0, the sentence, without padding; hypotheses are unique."""
     rows = zip(np.asarray(tokens_BET)[0].tolist(), np.asarray(values_BE)[0].tolist(), strict=True)
-    # Mask: an empty beam has log P -inf.
+    # An empty beam has log P -inf.
     live = [(ids, value) for ids, value in rows if value > -np.inf]
     return {tuple(i for i in ids if i != tokenizer.PAD): value for ids, value in live}
 
 
 def searched(translator: Translator, params: Tree, text: str) -> Plot | None:
-    """Returns the search of a text; None for one that is searched in parts, or without a beam."""
+    """Returns the search of a text; None for a text in several parts, or without a beam."""
     decoder, [ids] = translator.batch_decoder, translator.vocabulary.source.encode([text])
     decode = translator.decode
     if decode.method != "beam" or not text.strip() or len(ids) > decode.max_length:
@@ -129,8 +128,8 @@ def searched(translator: Translator, params: Tree, text: str) -> Plot | None:
 def final_fates(steps: Sequence[Step]) -> list[list[Candidate]]:
     """Returns the candidates of each step, with their fates (FATES) at the end of the search."""
     best, continued, path = steps[-1].finished[0][0], set(), []
-    # Backwards, because the step after a candidate says whether it died: (5, 8) is alive if (5, 8,
-    # 2) is kept in that step.
+    # Backwards, because a candidate lives on if the next step keeps a continuation: (5, 8) lives on
+    # if (5, 8, 2) is kept.
     for step in reversed(steps):
         row = []
         for candidate in step.candidates:
@@ -147,7 +146,7 @@ def final_fates(steps: Sequence[Step]) -> list[list[Candidate]]:
 
 def plot(path: Sequence[Sequence[Candidate]], side: Pieces) -> Plot:
     """Returns the first steps of a search as a tree that grows downwards, a row per step."""
-    # `places` has the column of each kept hypothesis in its row; () is the root, <s>.
+    # `places` maps kept hypotheses to columns in their row; () is the root, <s>.
     values = [{"step": 0, "place": 1, "piece": "<s>"}]
     rows, places, kept = [], {(): 1}, collections.Counter()
     for step, candidates in enumerate(path, start=1):
@@ -159,7 +158,7 @@ def plot(path: Sequence[Sequence[Candidate]], side: Pieces) -> Plot:
                 shown["hypothesis"] += f" {piece}"
             rows.append([step, rank, *shown.values()])
             if fate != "dropped" and step <= MAX_STEPS:
-                # The candidate's place in its row, and its parent's place in the row above.
+                # The columns of the candidate, and of its parent in the row above.
                 kept[step] += 1
                 places[ids] = kept[step]
                 line = {"before": step - 1, "parent": places[ids[:-1]]}
@@ -169,7 +168,7 @@ def plot(path: Sequence[Sequence[Candidate]], side: Pieces) -> Plot:
 
 
 def _in_words(path: Sequence[Sequence[Candidate]], side: Pieces) -> str:
-    """Says which translation the search returned, and which was second."""
+    """Returns text on the best and the second translation of the search."""
     # The finished hypotheses, ranked by score, as the search ranks them.
     ended = [x for row in path for x in row if x.ids[-1] == tokenizer.END and x.fate != "dropped"]
     ended = sorted(ended, key=lambda x: -x.score)[:2]
@@ -190,8 +189,8 @@ def _tree(values: list[dict]) -> dict:
     step = {"type": "ordinal", "title": "step", "axis": axis, "sort": None}
     width, weight = f"{is_best} ? 3 : 1.5", f"{is_best} ? 'bold' : 'normal'"
     colour = {"field": "fate", "type": "nominal", "scale": {"domain": list(FATES.values())[:-1]}}
-    # The root, step 0, has no parent: no line. A line begins 10 pixels below the parent's text and
-    # ends 10 above the child's. Dropped candidates have no colour, because only the table has them.
+    # The root, step 0, has no parent and no line. Lines run from 10 pixels below the parent's text
+    # to 10 above the child's. Dropped candidates are only in the table, so they have no colour.
     lines = {
         "transform": [{"filter": "datum.step"}],
         "mark": {"type": "rule", "yOffset": 10, "y2Offset": -10, "strokeWidth": {"expr": width}},
@@ -203,7 +202,7 @@ def _tree(values: list[dict]) -> dict:
             "color": {**colour, "legend": {"columns": 2, "symbolType": "stroke"}},
         },
     }
-    room = {"expr": f"width / {places} - 6"}  # a longer piece is cut off
+    room = {"expr": f"width / {places} - 6"}  # longer pieces are cut
     size = {"expr": "width < 500 ? 10 : 13"}
     tooltip = [{"field": x, "type": "nominal"} for x in ("hypothesis", "log P", "score", "fate")]
     pieces = {

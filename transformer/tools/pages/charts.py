@@ -1,7 +1,7 @@
-"""Vega-Lite charts: the colours of a page, pictures of a chart, and the program that draws charts.
+"""Vega-Lite charts: the colours of a page, still pictures, and the scripts that draw charts.
 
 A chart is a specification, a plain dict with its data inside ({"data": {"values": [...]}}), without
-colours: these are in `THEMES`, a Vega-Lite config for light and another for dark.
+colours: `THEMES` has a Vega-Lite config for light and another for dark.
 """
 
 import functools
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 Chart = dict
 
-# Inks are those of text, of muted text and of lines. Categories are Okabe and Ito's colours, which
-# the colour-blind can tell apart; on dark, the lighter come first. page.css has them as VARIABLES.
+# Inks are for text, muted text and lines. Categories are Okabe and Ito's colours for colour-blind
+# readers; on dark, the lighter come first. page.css has them as VARIABLES.
 INKS = {"light": ("#1b1f24", "#59636e", "#e3e6ea"), "dark": ("#e6e9ed", "#9aa4af", "#333a42")}
 CATEGORIES = {
     "light": ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"],
@@ -19,12 +19,12 @@ CATEGORIES = {
 }
 VARIABLES = dict(zip(INKS["light"], ("ink", "muted", "line"), strict=True))
 VARIABLES |= {colour: f"category-{i}" for i, colour in enumerate(CATEGORIES["light"], start=1)}
-# Attributes to remove: a label for each mark would be most of a picture, which has a description.
+# Attributes to remove: the labels of all marks would be most of a picture's size.
 LABELS = re.compile(r' (aria-[a-z]+|role)="[^"]*"')
 
 
 def theme(name: str, ramp: str) -> dict:
-    """Returns a Vega-Lite config: the colours of text and lines, and of what is plotted."""
+    """Returns a Vega-Lite config: the colours of text, lines and marks."""
     ink, muted, line = INKS[name]
     text = {"labelColor": muted, "titleColor": muted, "titleFontWeight": "normal"}
     axis = {"gridColor": line, "domainColor": line, "tickColor": line}
@@ -52,7 +52,7 @@ def cells(
 ) -> Chart:
     """Returns a chart of squares whose opacity grows with the field `share`, from 0 to 1.
 
-    `number` names a field that is written into each square, in the format `text`. An opacity, not a
+    `number` names the field of the text in each square, `text` its format. Opacity, instead of a
     scale of colours, keeps the numbers readable in light and in dark.
     """
     shade = {"field": share, "type": "quantitative", "legend": None}
@@ -70,7 +70,7 @@ def cells(
 
 def heat_map(rows: Sequence[dict], x: str, y: str) -> Chart:
     """Returns a chart of rows {x: ..., y: ..., 'value': ...}, whose values are from -1 to 1."""
-    # A diverging scheme: 0 is the neutral middle of -1 and 1.
+    # A diverging scheme, with 0 in the neutral middle.
     colour = {"field": "value", "type": "quantitative", "legend": {"gradientLength": 120}}
     colour["scale"] = {"domain": [-1, 1], "scheme": "blueorange", "reverse": True}
     axis = {"labelOverlap": True, "ticks": False, "domain": False}
@@ -84,7 +84,7 @@ def heat_map(rows: Sequence[dict], x: str, y: str) -> Chart:
 
 
 def svg(chart: Chart, *, dark: bool = False) -> str:
-    """Returns an SVG picture of a chart for a document."""
+    """Returns a chart as SVG for a document."""
     import vl_convert  # on use, because it is large
 
     config = THEMES["dark" if dark else "light"]
@@ -92,17 +92,17 @@ def svg(chart: Chart, *, dark: bool = False) -> str:
 
 
 def still(chart: Chart, *, width: int, prefix: str) -> str:
-    """Returns an SVG picture for a page, with the page's CSS variables as colours.
+    """Returns a chart as SVG for a page, with the page's CSS variables as colours.
 
-    The picture's ids begin with `prefix`: each id must be unique in the page.
+    Ids begin with `prefix`, because they must be unique in the page.
     """
 
     def variable(colour: re.Match) -> str:
         return f"var(--{VARIABLES[colour[0]]})" if colour[0] in VARIABLES else colour[0]
 
-    # Within tags only: a text may have what looks like an id or a colour.
+    # Within tags only, because texts may resemble ids or colours.
     def changed(tag: re.Match) -> str:
-        # Both places of an id: id="clip1" where it is defined, url(#clip1) where it is used.
+        # Definition and use of an id: id="clip1", url(#clip1).
         named = re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", tag[0])
         return re.sub("#[0-9a-f]{6}", variable, named)
 

@@ -9,8 +9,8 @@ from transformer.tools.pages import measures
 from transformer.tools.pages.page import Plot, Section, Table, number
 from transformer.tools.pages.run import Run
 
-MAX_POINTS = 400  # of a line: more are not seen, but make the page large
-MAX_IN_WORDS = 4  # lines of a plot; of more, only the table has the numbers
+MAX_POINTS = 400  # per line; more are invisible and make the page large
+MAX_IN_WORDS = 4  # lines of a plot; with more, numbers are only in the table
 
 OPTIMISER = {"learning_rate": "As the schedule gave it.", "gradient_norm": "Before clipping."}
 FIRST = ("loss", "perplexity", "accuracy")  # of both training and validation
@@ -28,9 +28,9 @@ def section(run: Run) -> Section:
         return Section("Curves", [f"{run.workdir} has no metrics.jsonl, which training writes."])
     about = {name: text for name, (_, _, text) in measures.MEASURES.items()} | OPTIMISER
     speeds = [x for x in dict.fromkeys(itertools.chain(*train)) if x.endswith("_per_second")]
-    # A task may log scores with any names in its validations.
+    # Tasks may log validation scores of any name.
     scores = [x for x in itertools.chain(*validation) if x not in measures.NOT_SHOWN]
-    # Each name once, in the order of the page: a dict keeps the place of the first insertion.
+    # Each name once, in the order of the page: a dict keeps the order of first insertion.
     names = dict.fromkeys([*FIRST, *measures.MEASURES, *scores, *OPTIMISER, *speeds])
     marks, last = run.resumes(), max(line["step"] for line in [*train, *validation])
     plots = []
@@ -58,11 +58,11 @@ def _in_words(train: Sequence[dict], validation: Sequence[dict], marks: Sequence
 def points(lines: Sequence[dict], name: str) -> Points:
     """Returns (step, value) of the lines in which `name` is a finite number.
 
-    Of more than MAX_POINTS they are evenly spaced, and include the newest.
+    More than MAX_POINTS are thinned evenly, and the newest is kept.
     """
     is_number = lambda x: isinstance(x, int | float) and math.isfinite(x)
     values = [(line["step"], line[name]) for line in lines if is_number(line.get(name))]
-    # Every n-th from the newest back, then in order: of steps 1 to 7 and n = 3 these are 1 4 7.
+    # Every n-th from the newest back, then in order: steps 1 to 7 with n = 3 give 1 4 7.
     every = -(-len(values) // MAX_POINTS) or 1
     return values[::-1][::every][::-1]
 
@@ -89,16 +89,16 @@ def plot(
         for step, value in values
     ]
     values = {row["value"] for row in rows}
-    # A logarithmic axis has no place for 0 and below.
+    # A logarithmic axis needs positive values.
     logarithmic = logarithmic and min(values) > 0
-    # A flat line has one tick, at its value: rounded ticks would miss it.
+    # A flat line has a single tick at its value, which rounded ticks would miss.
     ticks = {"tickCount": 4} if len(values) > 1 else {"values": [*values], "format": ",.4~r"}
     x, y = ({"field": name, "type": "quantitative"} for name in ("step", "value"))
     y |= {"title": None, "axis": {**ticks, "grid": not logarithmic}}
     y["scale"] = {"type": "log"} if logarithmic else {"zero": False}
     colour = {"field": "series", "type": "nominal", "scale": {"domain": [*series]}}
     colour["legend"] = LEGEND if len(drawn) > 1 else None
-    # All plots of a run end at the same step, so that they can be compared one below the other.
+    # All plots of a run end at the same step, for comparison.
     steps = {"nice": False, "domainMin": 0, **({"domainMax": last} if last else {})}
     line = {
         "mark": {"type": "line", "point": len(rows) <= 40 * len(drawn), "tooltip": True},
@@ -123,7 +123,7 @@ def _ends(series: Mapping[str, Points]) -> str:
     """Returns the first and last value of each line, if there are few: 'training 6 → 1.5'."""
     if len(series) > MAX_IN_WORDS:
         return ""
-    # The first point and the last; dict.fromkeys makes one of a line's only point.
+    # The first and the last point; dict.fromkeys merges them if a line has only one.
     ends = {name: dict.fromkeys([values[0], values[-1]]) for name, values in series.items()}
     texts = (f"{x} {' → '.join(number(value) for _, value in ends[x])}" for x in ends)
     return f"From first to last: {', '.join(texts)}."

@@ -2,7 +2,7 @@
 
     inline.attention(transformer.load(workdir), "나는 사과를 좋아해")
 
-is shown below its cell. docs/notebooks/train_and_look.ipynb has them.
+docs/notebooks/train_and_look.ipynb has examples.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from transformer.errors import UserError
 from transformer.tools.pages import attention_view, beam_view, page
 from transformer.tools.pages.page import Markup, Section
 
-# A cell has a heading of its own above it.
+# A notebook has its own headings.
 COMPACT = Markup(
     "",
     "body { padding: 0.75rem; } h1 { font-size: 1.1rem; } nav, h2 { display: none; }"
@@ -24,7 +24,7 @@ COMPACT = Markup(
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """A page that a notebook shows below a cell, in a frame of its own style and scripts."""
+    """A page that a notebook shows below a cell, in a frame with its own style and scripts."""
 
     page: str = dataclasses.field(repr=False)
     height: int = 600  # pixels; a longer page can be scrolled
@@ -37,16 +37,16 @@ class Frame:
 
 
 def attention(model: Any, source: str, target: str = "") -> Frame:
-    """Shows the attention of a TranslationModel in a sentence pair; `target`: '' is its own.
+    """Shows the attention of a TranslationModel in a sentence pair.
 
-    UserError for a model without attention weights.
+    `target` '' is the model's own translation. UserError for a model without attention weights.
     """
     pair = source, target or model.translate(source)
     example = attention_view.of_pair(model.run, *pair)
     if not example.maps:
         raise UserError(f"{type(model.run.model).__name__} has no attention weights")
     section = Section("Attention", [COMPACT, attention_view.view([example])])
-    # A row of 1.75rem for each word, and what is above and below them.
+    # 1.75rem per word, plus the space above and below.
     rows = max(len(words) for m in example.maps for words in (m.queries, m.keys))
     return Frame(page.html(example.title, [section]), height=230 + 28 * rows)
 
@@ -54,7 +54,7 @@ def attention(model: Any, source: str, target: str = "") -> Frame:
 def search(model: Any, source: str, **decode: Any) -> Frame:
     """Shows a TranslationModel's beam search for a sentence; `decode` are keys of config.decode.
 
-    UserError for a sentence that is longer than decode.max_length, which is searched in parts.
+    UserError for a sentence longer than decode.max_length, because it is searched in parts.
     """
     options = {**model.config.decode, **decode, "method": "beam"}
     translator = Translator(model.run.model, model.run.vocabulary, **options)

@@ -12,10 +12,10 @@ from transformer.tools.pages.measures import Interval
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.pages.run import Run
 
-# The edges of buckets are these quantiles of the lengths: a tenth of the sentences is shorter than
-# the first edge.
+# Quantiles of the lengths at the edges of buckets: a tenth of the sentences is shorter than the
+# first edge.
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95)
-MIN_SENTENCES = 25  # in a bucket: the score of fewer is noise
+MIN_SENTENCES = 25  # per bucket; scores of fewer are noise
 ABOUT = (
     "A model without attention gets worse as sentences get longer (Bahdanau et al. 2015, figure "
     "2). Vertical lines, from low to high, are 95 % intervals, by bootstrap."
@@ -25,7 +25,7 @@ ABOUT = (
 def section(run: Run) -> Section | None:
     """Returns BLEU and chrF of the newest test set by the length of its sources.
 
-    None for a run without a result in BLEU, or whose evaluation kept no lines.
+    None without BLEU in the result, or without saved lines.
     """
     if not run.evaluations or "bleu" not in run.evaluations[-1].result:
         return None
@@ -56,7 +56,7 @@ def buckets(sources: Sequence[str]) -> tuple[str, dict[str, list[int]]]:
     if np.median(lengths) <= 1:
         unit, lengths = "characters", [len(source) for source in sources]
     starts = edges(lengths)
-    # An edge is its bucket's smallest length: with edges 9 11 12, 8 is in bucket 0 and 9 in 1.
+    # An edge is the smallest length of a bucket: with edges 9 11 12, 8 is in bucket 0 and 9 in 1.
     bucket_of_line = np.searchsorted(starts, lengths, side="right")
     rows = {x: np.flatnonzero(bucket_of_line == i) for i, x in enumerate(bucket_names(starts))}
     rows["all"] = np.arange(len(lengths))
@@ -64,19 +64,19 @@ def buckets(sources: Sequence[str]) -> tuple[str, dict[str, list[int]]]:
 
 
 def edges(lengths: Sequence[int]) -> list[int]:
-    """Returns the smallest length of each bucket but the first.
+    """Returns the smallest length of each bucket except the first.
 
-    There are narrow buckets for the shortest and the longest sentences, where models differ, and
-    fewer buckets if there are few sentences.
+    Buckets are narrow for the shortest and the longest sentences, where models differ, and fewer
+    for few sentences.
     """
-    # An edge is left out if the bucket that it ends, or all that is longer, would be too small.
+    # An edge is left out if the bucket that it ends, or the rest, would be too small.
     at, starts = np.array(lengths), [min(lengths)]
     for edge in np.quantile(at, SHARES, method="higher").tolist():
-        # Masks of the bucket that would end at this edge, and of the sentences that are longer.
+        # Masks of the bucket that would end at this edge, and of the rest.
         inside, above = (at >= starts[-1]) & (at < edge), at >= edge
         if min(inside.sum(), above.sum()) >= MIN_SENTENCES:
             starts.append(edge)
-    # Without an edge there is one bucket: that of the lengths below the maximum plus 1.
+    # Without edges, one bucket has all lengths below the maximum plus 1.
     return starts[1:] or [max(lengths) + 1]
 
 
@@ -110,7 +110,7 @@ def plot(
     axis["scale"] = {"type": "band", "padding": 0.6}
     encoding = {
         "x": {"field": "length", "type": "ordinal", "sort": names, **axis},
-        "xOffset": {"field": "run", "sort": [*scores]},  # so that intervals do not hide each other
+        "xOffset": {"field": "run", "sort": [*scores]},  # so that intervals do not overlap
         "color": {**colour, "legend": LEGEND if len(scores) > 1 else None},
     }
     y = {"type": "quantitative", "title": None, "scale": {"zero": False}}

@@ -35,7 +35,7 @@ NOT_SHOWN = {"step", "skipped", "nats_per_token"}  # the last is the perplexity'
 
 
 class Interval(NamedTuple):
-    """A score with the ends of its 95 % interval."""
+    """A score and its 95 % interval."""
 
     value: float
     low: float
@@ -56,8 +56,8 @@ def title(key: str) -> str:
 def in_words(values: dict, first: str = "") -> str:
     """Returns the scores of a log line or result as text: 'BLEU 37.20, chrF 60.10, loss 1.2000'.
 
-    A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'. The score `first`, if it is shown,
-    comes before those of MEASURES.
+    A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'. The score `first`, if shown, precedes
+    those of MEASURES.
     """
     keys = [key for key in dict.fromkeys([first, *MEASURES, *values]) if key not in NOT_SHOWN]
     scores = {key: values[key] for key in keys if isinstance(values.get(key), float | Interval)}
@@ -65,7 +65,7 @@ def in_words(values: dict, first: str = "") -> str:
 
 
 def in_digits(key: str, score: float | Interval) -> str:
-    """Returns a score as text, with its interval if there is one, and with no-break spaces."""
+    """Returns a score as text, with its interval if there is one, joined by no-break spaces."""
     decimals = MEASURES[key][1] if key in MEASURES else 4
     number = lambda x: f"{x:,.{decimals}f}"
     if not isinstance(score, Interval):
@@ -88,7 +88,7 @@ def tokenizer(result: dict) -> str:
 
 
 def bootstrap(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Interval:
-    """Returns a corpus score, with the percentiles of sacreBLEU's bootstrap (Koehn 2004)."""
+    """Returns a corpus score with the interval of sacreBLEU's bootstrap (Koehn 2004)."""
     score, resampled = resampled_scores(metric, hypotheses, references, RESAMPLES)
     return Interval(score, *percentiles(resampled))
 
@@ -98,11 +98,11 @@ def resampled_scores(
 ) -> tuple[float, np.ndarray]:
     """Returns a corpus score, and the score of each of sacreBLEU's resamples of its sentences.
 
-    Calls private methods of sacreBLEU: its public ones return only half the width of the interval.
+    Calls private methods of sacreBLEU, because public ones return only half the interval's width.
     """
     statistics = metric._extract_corpus_statistics(hypotheses, [references])
     score = metric._aggregate_and_compute(statistics).score
-    # A row per sentence, such as its counts of matching n-grams. The statistics of a resample are
+    # A row of statistics per sentence, such as counts of matching n-grams. Those of a resample are
     # the sum of its rows: items [0, 2, 2] count the third sentence twice.
     rows = np.array(statistics, np.float32)
     sums = (rows[items].sum(axis=0) for items in draws(len(rows), resamples))
@@ -116,7 +116,7 @@ def draws(count: int, resamples: int) -> np.ndarray:
 
 def percentiles(resampled: np.ndarray) -> tuple[float, float]:
     """Returns the ends of the 95 % interval of the resamples' scores, as sacreBLEU does."""
-    # Of 1000 resamples, 25 are cut off at each end: the ends are at 25 and 974.
+    # Of 1000 resamples, 25 are cut at each end: indices 25 and 974.
     ordered = np.sort(resampled).tolist()
     cut = len(ordered) // 40
     return ordered[cut], ordered[-1 - cut]
@@ -124,7 +124,7 @@ def percentiles(resampled: np.ndarray) -> tuple[float, float]:
 
 def wilson(right: int, count: int) -> Interval:
     """Returns the share of `right` in `count` independent items, with Wilson's interval (1927)."""
-    # Middle and half width, times 1 + z^2 / count. The interval exceeds 0 and 1 by rounding only.
+    # Middle and half width, times 1 + z^2 / count. Only rounding can take the interval beyond 0, 1.
     z, share = 1.96, right / count
     middle = share + z**2 / (2 * count)
     half = z * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))

@@ -1,4 +1,4 @@
-"""Makes an HTML page of sections: one file that needs no network, in light and dark, on any width.
+"""Makes an HTML page of sections: one offline file, in light and dark, for any screen width.
 
     Section("Curves", ["One paragraph.", Plot(...), Plot(...), Table(...)])
 
@@ -8,7 +8,7 @@ A page is `html(title, sections)`, a section a title and its parts in reading or
     dict      {label: text}, a line each
     Table     columns and rows of texts and numbers; numbers are aligned right
     Plot      a Vega-Lite specification with its data inside ({"data": {"values": [...]}}), a
-              description in words, and the same numbers as a Table, for readers who cannot see it.
+              description in words, and the same numbers as a Table, for screen readers.
               A plot is as wide as its column, in the colours of the page: leave out `width`,
               `$schema`, `config` and colours. Neighbouring plots share a grid; a single plot is as
               wide as the page. Print, and readers without scripts, get a still picture
@@ -43,10 +43,7 @@ TOOLS = Path(__file__).parents[1]  # templates, styles and scripts are named fro
 
 
 def check_writable(file: Path, key: str) -> None:
-    """Raises UserError, which names `key`, if a file cannot be written where it is wanted.
-
-    Its folder is made, unless it exists.
-    """
+    """Creates the folder of a file; raises UserError with `key` if the file cannot be written."""
     if file.is_dir():
         raise UserError(f"{key}: {file} is a folder, expected a file")
     paths.make_folder(file.parent)
@@ -59,7 +56,7 @@ def check_writable(file: Path, key: str) -> None:
 class Table(NamedTuple):
     """Columns and rows of texts and numbers.
 
-    With a label `folded`, such as 'All 120 keys', the table is hidden until a click on the label.
+    A click on the label `folded`, such as 'All 120 keys', shows a hidden table.
     """
 
     columns: Sequence[str]
@@ -78,7 +75,7 @@ class Plot(NamedTuple):
 
 
 class Markup(NamedTuple):
-    """HTML whose texts are escaped already, and the CSS and JavaScript that it needs."""
+    """HTML with escaped texts, and its CSS and JavaScript."""
 
     html: str
     style: str = ""
@@ -97,7 +94,7 @@ class Section(NamedTuple):
 
 def html(title: str, sections: Sequence[Section], about: str = "") -> str:
     """Returns a page as text; `about` is a line below its title."""
-    # Vega is large: only a page with plots has it. Equal styles and scripts are embedded once.
+    # Only a page with plots has Vega, because it is large. Equal styles and scripts appear once.
     parts = [part for section in sections for part in section.parts]
     plots = [part for part in parts if isinstance(part, Plot)]
     extras = [part for part in parts if isinstance(part, Markup)]
@@ -136,7 +133,7 @@ def read(name: str) -> str:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    """Returns jinja2's environment, which escapes all texts, and fails if a value is missing."""
+    """Returns a jinja2 environment that escapes all texts, and fails if a value is missing."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TOOLS),
         autoescape=True,
@@ -155,24 +152,24 @@ def _templates() -> jinja2.Environment:
 
 def write(file: Path, title: str, sections: Sequence[Section], about: str = "") -> None:
     """Writes a page."""
-    # A damaged text may have half a surrogate pair, which UTF-8 cannot encode: it is replaced.
+    # A damaged text may have half a surrogate pair, which UTF-8 cannot encode.
     paths.write_file(file, html(title, sections, about).encode("utf-8", "replace"))
     logging.info("the page is %s", file)
 
 
 def show(shown: str, values: dict) -> None:
-    """Prints a text on a terminal; elsewhere logs it, and prints the values as a line of JSON."""
+    """Prints a text on a terminal; otherwise logs it, and prints the values as a line of JSON."""
     if sys.stdout.isatty():
         print(shown, flush=True)
     else:
-        # Standard output has the line of JSON alone, for programs.
+        # Programs read standard output, so it has only the line of JSON.
         logging.info("\n\n%s\n", shown)
         lines.write(sys.stdout.buffer, lines.to_json(values))
 
 
 def text(table: Table) -> str:
-    """Returns a table whose cells are texts for a terminal; the first column is aligned left."""
-    # zip turns rows into columns: a column is as wide as its longest text.
+    """Returns a table of texts for a terminal; the first column is aligned left."""
+    # zip transposes rows to columns, each as wide as its longest text.
     columns = zip(table.columns, *table.rows, strict=True)
     padded = []
     for i, column in enumerate(columns):
@@ -197,13 +194,13 @@ def _cells(table: Table) -> list[list[tuple[bool, str]]]:
     """Returns the rows of a table as cells, the columns' names first.
 
     A cell is (whether its column has only numbers, its text). A column of shares, numbers from 0 to
-    1, has four decimals throughout.
+    1, has four decimals.
     """
     columns = []
     for i, name in enumerate(table.columns):
         values = [row[i] for row in table.rows]
         is_number = all(isinstance(x, int | float) for x in values)
-        # No number between 0 and 0.001: four decimals would leave few digits of it.
+        # Four decimals would leave few digits of numbers between 0 and 0.001.
         floats = [x for x in values if isinstance(x, float)]
         are_shares = all(x == 0 or 1e-3 <= x <= 1 for x in floats)
         texts = [_cell(x, are_shares) for x in values]

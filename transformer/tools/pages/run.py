@@ -1,4 +1,4 @@
-"""Reads the logs and results of a workdir, whose run may be finished or not."""
+"""Reads the logs and results of a finished or unfinished run from its workdir."""
 
 import itertools
 from pathlib import Path
@@ -15,18 +15,18 @@ from transformer.workdir import log, results, saved_config
 
 
 class Evaluation(NamedTuple):
-    """The newest result on a test set, and the files of that set in evaluation/, line by line."""
+    """The newest result on a test set, and the lines of its files in evaluation/."""
 
-    stem: Path  # WORKDIR/evaluation/SET, the beginning of all names of the set's files
+    stem: Path  # WORKDIR/evaluation/SET, the prefix of the set's files
     result: dict
     outputs: dict[str, list[str]]  # {"source": lines, "hypothesis": lines, ...}
 
     def columns(self, *roles: str) -> list[list[str]] | None:
         """Returns the files with these roles in the result, as parallel lists of lines.
 
-        Roles are 'input', 'reference', 'output' and 'measure'. None if the result has no such
-        column, or evaluation/ no such file; UserError if the lists differ in length, because a file
-        was replaced or cut.
+        Roles are 'input', 'reference', 'output' and 'measure'. None if a role has no column in the
+        result, or a column no file; UserError if the lists differ in length, because a file was
+        replaced or cut.
         """
         names = [self.result.get("columns", {}).get(role) for role in roles]
         if not self.outputs.keys() >= set(names):
@@ -50,7 +50,7 @@ class Run(NamedTuple):
     lines: list[dict]  # of metrics.jsonl: kind, step and numbers
     starts: list[dict]  # of starts.jsonl, since the last from step 0: step, time, devices, data
     results: list[dict]  # of evaluations.jsonl, the newest last
-    evaluations: list[Evaluation]  # one a test set, the newest last
+    evaluations: list[Evaluation]  # one per test set, the newest last
     best_step: int | None  # of the checkpoint in best/
 
     def logged(self, kind: str) -> list[dict]:
@@ -67,10 +67,10 @@ class Run(NamedTuple):
 
 
 def read(config: ConfigDict, folder: Path) -> Run:
-    """Reads a workdir; `config` is its config, with the defaults of keys that it lacks."""
+    """Reads a workdir; `config` is its config, with defaults for missing keys."""
     evaluated, starts = read_log(folder, results.NAME), read_log(folder, log.STARTS)
-    # Starts before the last one from step 0 are of steps that were lost, or of another run: of the
-    # starts from 0 500 0 200, the last two are kept.
+    # Starts before the last one from step 0 belong to lost steps or another run: of the starts from
+    # 0 500 0 200, the last two are kept.
     anew = [i for i, start in enumerate(starts) if start["step"] == 0]
     return Run(
         workdir=folder,
@@ -85,14 +85,14 @@ def read(config: ConfigDict, folder: Path) -> Run:
 
 
 def read_log(folder: Path, name: str) -> list[dict]:
-    """Returns the lines of a log of a workdir that anybody may have written; skips damaged ones."""
+    """Returns the lines of a log in an untrusted workdir, without damaged ones."""
     return [line for line in log.read(folder, name) if _is_line(line, name)]
 
 
 def _is_line(values: object, name: str) -> bool:
-    """Returns whether a value is a line of the log `name`, by its keys and their types.
+    """Returns whether an untrusted value is a line of the log `name`, by its keys and their types.
 
-    A log may have been written by anybody. Keys that the line need not have are checked if present.
+    Optional keys are checked if present.
     """
     needed, optional = FORMS[name]
     types = needed | optional
@@ -110,11 +110,11 @@ def _has_type(value: object, kind: type | list[type]) -> bool:
     if kind is float:
         # Seconds: refuses negative ones, NaN, and more than 31 years.
         return type(value) in (int, float) and 0 <= value < 1e9
-    return type(value) is kind  # not isinstance: True is no int here
+    return type(value) is kind  # not isinstance: True is not an int here
 
 
-# {log: what a line has, and what it may have}; `float` stands for seconds, [int] for a list. Other
-# keys of metrics.jsonl, the scores of any task, are numbers or texts: who reads them looks.
+# {log: required keys, and optional ones}; `float` means seconds, [int] a list. Other keys of
+# metrics.jsonl, the scores of any task, are numbers or texts, checked where they are read.
 FORMS = {
     log.METRICS: (
         {"step": int, "kind": str},
@@ -154,27 +154,27 @@ def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
         sides = {
             x.name.removeprefix(f"{stem.name}."): x for x in stem.parent.glob(f"{stem.name}.*")
         }
-        # A dot: a file of another set, such as news.old.source for news.
+        # A dot in the key: a file of another set, such as news.old.source for news.
         outputs = {x: _lines(sides[x]) for x in sides if x != "json" and "." not in x}
         evaluations.append(Evaluation(stem, result, outputs))
-    # The last places of a, b, a are {a: 2, b: 1}: b comes first.
+    # The last places in a, b, a are {a: 2, b: 1}, so b comes first.
     place = {name: i for i, name in enumerate(order)}
     return sorted(evaluations, key=lambda x: place.get(x.result["set"], -1))
 
 
 def _lines(file: Path) -> list[str]:
     """Returns a file's lines; an incomplete last line, without a newline, is left out."""
-    # split("\n"), because splitlines also splits at characters that a sentence may contain.
+    # Not splitlines, because it also splits at characters within sentences.
     return file.read_bytes().decode(errors="replace").split("\n")[:-1]
 
 
 def trained_for(run: Run) -> tuple[int, float]:
     """Returns the number of steps that a run has logged, and their seconds without validations."""
     lines = run.logged("train")
-    # The last steps may be in no training line, only in that of the validation after them.
+    # The last steps may only be in a validation line.
     last = max((line["step"] for line in [*lines, *run.logged("validation")]), default=0)
-    # A line's step_seconds is the mean since the line before: lines of steps 100 and 250 stand for
-    # 100 and 150 steps.
+    # step_seconds is the mean since the previous line: lines of steps 100 and 250 stand for 100 and
+    # 150 steps.
     ends = itertools.pairwise([0, *(line["step"] for line in lines[:-1]), last][: len(lines) + 1])
     seconds = 0.0
     for (before, step), line in zip(ends, lines, strict=True):
@@ -183,7 +183,7 @@ def trained_for(run: Run) -> tuple[int, float]:
 
 
 def num_parameters(run: Run) -> int:
-    """Returns the number of parameters that training has recorded, else that of the model."""
+    """Returns the number of parameters as recorded by training, else as counted in the model."""
     if run.starts:
         return run.starts[-1]["parameters"]
     task = load_task(run.config.task)

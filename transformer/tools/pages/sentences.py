@@ -1,4 +1,4 @@
-"""Shows translations: of samples during training, and the worst and some random of a test set."""
+"""Shows translations: samples during training, and the worst and random ones of a test set."""
 
 import difflib
 import itertools
@@ -15,9 +15,9 @@ from transformer.tools.pages.run import Run
 
 MAX_STEPS = 10  # of a sample
 SENTENCES = 8  # of the worst, and at random
-MAX_CHARACTERS = 1000  # of a text: a document is cut off
+MAX_CHARACTERS = 1000  # of a text; longer ones are cut
 
-# A text as (CSS class, words): "mark" for words of the reference, "right" for the tick, else "".
+# A text as (CSS class, words): "mark" for words of the reference, "right" for the tick, or "".
 Pieces = list[tuple[str, str]]
 Item = list[tuple[str, Pieces]]  # (name, text) of each line
 MARKED = "Words that the reference has in the same order are underlined; ✓ is the reference itself."
@@ -49,7 +49,7 @@ def merged(by_step: Mapping[int, str]) -> dict[str, str]:
     The steps are those that `evenly` returns.
     """
     texts = {}
-    # groupby merges neighbours only: a translation that comes back later has a line of its own.
+    # groupby merges only neighbours: a translation that recurs later has another line.
     for text, group in itertools.groupby(evenly(by_step), key=by_step.get):
         steps = list(group)
         last = f"–{steps[-1]:,}" if len(steps) > 1 else ""
@@ -68,7 +68,7 @@ def evenly(steps: Collection[int]) -> list[int]:
 def chosen(run: Run) -> Section | None:
     """Returns the worst translations of the newest test set, and random ones.
 
-    The random translations say what to expect. The best of a good run are perfect, and say nothing.
+    Random translations show the typical quality. The best are often perfect, and so uninformative.
     """
     if "decode" not in run.config:
         return None
@@ -81,11 +81,11 @@ def chosen(run: Run) -> Section | None:
         score = metric.sentence_score(hypothesis, [reference]).score
         place = f"{score:.1f}, line {line:,}"
         rows = {"chrF, line": place, "source": source, "reference": reference}
-        # Among equal scores, a long sentence says more than a short one.
+        # Among equal scores, long sentences are more informative.
         ranked.append((score, -len(source), line, rows, hypothesis))
     ranked.sort(key=lambda x: x[:3])
     parts = [f"By the chrF of the sentence, of {len(ranked):,} sentences. {MARKED}"]
-    # A fixed seed: the page shows the same sentences each time.
+    # A fixed seed, so that the page always shows the same sentences.
     order = np.random.default_rng(0).permutation(len(ranked))
     for name, indices in (("Worst", range(len(ranked))), ("At random", order)):
         shown = []
@@ -122,12 +122,12 @@ def marked(text: str, reference: str) -> Pieces:
     """
     if text == reference:
         return [("", shortened(text)), ("right", "✓")]
-    # A word of punctuation alone stays, or all of them would be equal.
+    # Words of only punctuation stay, otherwise they would all be equal.
     words, reference_words = shortened(text).split(), shortened(reference).split()
     bare = lambda words: [re.sub(r"\W", "", word) or word for word in words]
     matcher = difflib.SequenceMatcher(None, bare(words), bare(reference_words), autojunk=False)
     # The words between two blocks are not in the reference. The last block is empty, at the end of
-    # the text, so that the words after the last match are added, too.
+    # the text, so that the words after the last match are included.
     pieces, end = [], 0
     for start, _, size in matcher.get_matching_blocks():
         pieces.append(("", " ".join(words[end:start])))

@@ -6,7 +6,7 @@ from transformer.workdir.config_files import default_config
 from transformer.workdir.key_tables import flatten
 
 SAME = "the same"
-# Keys of places and of the way of computing, which change no result: not counted as differences.
+# Keys of places and of the way of computing are not counted, because they change no result.
 APART = ("versions.", "parallel.", "compilation_cache", "data.data_dir", "data.directory")
 
 

@@ -1,6 +1,6 @@
 """--mode=plan: estimates memory, FLOPs, communication and time of a run from its compiled step.
 
-Read plan.py (the mode; its keys are in plan_keys.py), topologies.py (devices that are not there),
-program.py (the instructions of a compiled program, and the bytes that they move), collectives.py
-(the bytes that they send), step_time.py (the time that this takes).
+Read plan.py (the mode; its keys are in plan_keys.py), topologies.py (abstract devices), program.py
+(the instructions of a compiled program, and the bytes that they move), collectives.py (the bytes
+sent between devices), step_time.py (the time of a step).
 """

@@ -1,4 +1,4 @@
-"""Finds the collectives of a compiled program in its HLO text, and what runs meanwhile."""
+"""Finds the collectives of a compiled program in its HLO text, and the work that overlaps them."""
 
 import collections
 import math
@@ -22,7 +22,7 @@ class Collective(NamedTuple):
     size: int  # bytes of the unsharded array
     group: tuple[int, ...]  # devices of the first group; all groups have the same size
     count: int  # executions per run of the program
-    meanwhile: Cost = Cost()  # of what runs between its start and its end, once
+    meanwhile: Cost = Cost()  # of the instructions between its start and its end, once
 
     @property
     def overlaps(self) -> bool:
@@ -44,8 +44,8 @@ class Collective(NamedTuple):
 def find_collectives(text: str, num_devices: int) -> list[Collective]:
     """Returns the collectives of an optimised HLO module, the text of `compiled.as_text()`.
 
-    A collective in a loop counts once per iteration; of a conditional all branches count. Groups of
-    a single device are left out.
+    A collective in a loop counts once per iteration, and one in any branch of a conditional counts.
+    Groups of a single device are left out.
     """
     collectives, costs, started = [], [], {}
     for run, cost in program.costs(text):
@@ -53,11 +53,11 @@ def find_collectives(text: str, num_devices: int) -> list[Collective]:
         if instruction.op.removesuffix("-start") in KINDS:
             started[instruction.name] = len(collectives), len(costs)
             collectives.append(_collective(instruction, count, num_devices))
-            continue  # two collectives at a time are no computing
+            continue  # other collectives are no computation
         costs.append(cost)
         if instruction.op.removesuffix("-done") in KINDS:
             i, start = started[instruction.operands[0]]
-            # In a loop both the collective and what is between run `count` times.
+            # `between` is per execution: in a loop, all of these run `count` times.
             between = Cost(*(x // count for x in program.total(costs[start:])))
             collectives[i] = collectives[i]._replace(meanwhile=between)
     return [collective for collective in collectives if len(collective.group) > 1]
@@ -66,8 +66,8 @@ def find_collectives(text: str, num_devices: int) -> list[Collective]:
 def summed(collectives: list[Collective]) -> list[dict]:
     """Sums collectives by kind and group size, per device and step.
 
-    'count' is the number of executions, 'overlapping' that of executions during which other
-    instructions run, 'bytes' the size of their arrays, 'sent' the bytes that each device sends.
+    'count' is the number of executions, 'overlapping' the number of those that overlap with other
+    instructions, 'bytes' the size of their arrays, 'sent' the bytes that each device sends.
     """
     totals = collections.defaultdict(collections.Counter)
     for x in collectives:

@@ -1,7 +1,7 @@
 """--mode=plan: estimates memory, FLOPs, communication and time of a training run.
 
-The train step is compiled for abstract arrays (nothing of the model is allocated), and the numbers
-are read from the compiled program.
+The train step is compiled for abstract arrays, without allocating the model, and the numbers are
+read from the compiled program.
 """
 
 import functools
@@ -31,11 +31,11 @@ Tree = dict
 def plan(config: ConfigDict, workdir: Path) -> None:
     """Prints the plan as one JSON line, and logs it as text. Does not touch the workdir."""
     check(config)
-    # Before anything asks JAX for its devices, which fixes their number.
+    # Before the first use of JAX's devices, which fixes their number.
     if config.plan.num_devices or config.plan.topology:
         simulate(config.plan.num_devices or 1)
     if config.plan.topology:
-        # A program for devices that are not there cannot be read back.
+        # A cached program for abstract devices cannot be loaded.
         jax.config.update("jax_enable_compilation_cache", False)
     estimates = planned(config, prepare.check(config))
     for line in table(estimates):
@@ -71,10 +71,10 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     abstract_devices = topologies.abstract_devices(options.topology) if options.topology else ()
     layout = make_layout(parallel.strategy, parallel.mesh, options.num_devices, abstract_devices)
     model = task_module.model(config, task_module.sizes(config, None))
-    # Texts are [rows, length]. Images have more dimensions, and count as one position each.
+    # Texts are [rows, length]. Images have more dimensions and count as one position each.
     filled, *dimensions = jax.tree.leaves(task_module.example(config, 0))[0].shape
     length = dimensions[0] if len(dimensions) == 1 else 1
-    # Empty rows are added: each of the accumulated parts has a multiple of the devices.
+    # Padded with empty rows: the rows of each accumulated part are a multiple of the devices.
     rows = rows_for_devices(filled, layout.num_row_shards * config.train.accumulate)
     logging.info("compiling the step; this takes seconds, or minutes for a large model")
     batch = batch_on(layout, task_module.example(config, rows))
@@ -143,7 +143,7 @@ def compiled(
 
 def table(values: dict, section: str = "") -> list[str]:
     """Returns the lines of a plan, or of one section; an unknown value is '-'."""
-    # A section is indented by two spaces; a list, of collectives, has a line per entry.
+    # A section is indented by two spaces; a list (of collectives) has a line per entry.
     lines = []
     for name, value in values.items():
         if isinstance(value, dict):
@@ -157,8 +157,8 @@ def table(values: dict, section: str = "") -> list[str]:
 
 
 def _shown(name: str, value: object) -> str:
-    """Returns a value as text, in the unit that its section and name imply."""
-    # 'bytes_per_device total' is in bytes; 'run_seconds' ends like 'seconds', and so comes first.
+    """Returns a value as text, in the unit implied by its section and name."""
+    # 'bytes_per_device total' is in bytes; 'run_seconds' also ends in 'seconds', so it comes first.
     if value is None:
         return "-"
     if "bytes" in name or name.endswith(("sent", "memory")):

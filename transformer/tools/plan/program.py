@@ -1,6 +1,6 @@
 """Parses a compiled program (HLO): its instructions, how often each runs, the bytes that it moves.
 
-Of an accelerator's program it reads the kernels and the compiler's estimate of cycles, too.
+Programs for accelerators also have kernels and the compiler's estimate of cycles.
 """
 
 import logging
@@ -17,7 +17,7 @@ CALLED = re.compile(
     r"(?:body|condition|calls|to_apply|(?:true|false)_computation)=%?([\w.-]+)"
     r"|branch_computations=\{([^}]*)\}"
 )
-# A loop's number of iterations, if the compiler knows it; a loop's condition.
+# A loop's number of iterations, where the compiler knows it; a loop's condition.
 TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 CONDITION = re.compile(r"condition=%?([\w.-]+)")
 # An array with its layout, `f32[4,8]{1,0:T(8,128)S(1)}`; 32 is the number of bits.
@@ -49,7 +49,7 @@ class Run(NamedTuple):
 
     instruction: Instruction
     count: int  # per run of the program
-    fused: bool  # whether it is a part of a fusion, or of the function that a reduction applies
+    fused: bool  # whether it is part of a fusion, or of a reduction's function
 
 
 class Array(NamedTuple):
@@ -83,7 +83,7 @@ def computations(program: str) -> tuple[str, dict[str, list[Instruction]]]:
 
 
 def runs(program: str) -> Iterator[Run]:
-    """Yields the instructions of the entry computation; after a call, those of the computation.
+    """Yields the instructions of the entry computation, each call followed by those it calls.
 
     An instruction in a loop runs once per iteration; it counts once, with a warning in the log, if
     the number of iterations is unknown. All branches of a conditional count.
@@ -95,7 +95,7 @@ def runs(program: str) -> Iterator[Run]:
             yield Run(instruction, count, fused)
             # Nested loops multiply: 3 iterations around 5 run an instruction 15 times.
             trips = _trips(instruction, named) if instruction.op == "while" else 1
-            # What a fusion or a reduction applies needs no main memory: `fused` is inherited.
+            # Instructions within a fusion or a reduction use no main memory; called ones inherit.
             part = "to_apply=" in instruction.rest and instruction.op != "call"
             part = part or instruction.op.removesuffix("-start") == "fusion"
             for called in instruction.called:
@@ -120,10 +120,10 @@ def arrays(shape: str) -> list[Array]:
 
 
 def _trips(loop: Instruction, named: dict[str, list[Instruction]]) -> int:
-    """Returns the iterations of a `while`; 1, and a warning, if they are unknown.
+    """Returns the iterations of a `while`; 1, with a warning, if unknown.
 
-    XLA on CPUs and GPUs writes the number down. In a TPU's program the number is the limit with
-    which the loop's condition compares the counter; the counter of a `scan` begins at 0.
+    Programs for CPUs and GPUs state the number. In a TPU's program it is the limit with which the
+    loop's condition compares the counter; a `scan` counts from 0.
     """
     if known := TRIPS.search(loop.rest):
         return int(known[1])
@@ -159,16 +159,16 @@ def total(costs: Iterable[Cost]) -> Cost:
 
 
 def costs(program: str) -> Iterator[tuple[Run, Cost]]:
-    """Yields what runs in the text of `compiled.as_text()`, with the cost of all its executions.
+    """Yields the instructions of `compiled.as_text()`, each with the cost of all its executions.
 
-    The program is one that was compiled for an accelerator, whose order is that of its execution.
-    An instruction reads its operands and writes its results, on-chip arrays aside; an asynchronous
-    one does so at its start. A gather or slice reads only the rows that it takes; writing some rows
-    counts as writing the whole array. Caches are not modelled, so `moved` is an upper bound. The
-    compiler estimates no cycles for copies and collectives: copies overlap with computation, and
-    step_time.py has the times of collectives.
+    The program must be compiled for an accelerator: its text is then in the order of execution. An
+    instruction reads its operands and writes its results, on-chip arrays aside; an asynchronous one
+    does so at its start. A gather or slice reads only the rows that it takes; writing some rows
+    counts as writing the whole array. Caches are not modelled, so `moved` is an upper bound. Copies
+    and collectives have no cycles: copies overlap with computation, and step_time.py has the times
+    of collectives.
     """
-    # A fusion counts once, by its own operands and results: what is between stays on the chip.
+    # A fusion counts once, by its own operands and results: its intermediates stay on the chip.
     _, named = computations(program)
     shapes = {x.name: x.shape for instructions in named.values() for x in instructions}
     for run in runs(program):
@@ -196,7 +196,7 @@ def _moved(
     """Returns the bytes that an instruction reads from and writes to the main memory."""
     read = 0
     for i, name in enumerate(instruction.operands):
-        # An operand that is only gathered from or sliced counts as the parts that are taken.
+        # An operand that is only gathered from or sliced counts by the parts taken.
         whole = _in_memory(shapes.get(name, ""))
         readers = _readers(instruction, i, named)
         if all(reader.op.removesuffix("-start") in TAKE_SOME for reader in readers):

@@ -8,8 +8,7 @@ from transformer.runtime.devices import hardware
 from transformer.tools.plan.collectives import Collective
 from transformer.tools.plan.program import Cost
 
-# Seconds in which a host launches a kernel: an assumption, not measured. A GPU's program that is
-# recorded in CUDA graphs launches faster.
+# Seconds to launch a kernel: an assumption, not measured. CUDA graphs launch faster.
 LAUNCH = 3e-6
 
 
@@ -54,10 +53,10 @@ def program_times(work: Work, cost: Cost, bandwidth: float) -> dict:
     """Returns a lower bound of a step's time, from an accelerator's program; None: unknown.
 
     A device computes, moves data and launches kernels at the same time, so a step takes at least
-    the largest of these times, plus what collectives take beyond the instructions that run
-    meanwhile. 'attainable_share' is the MFU at this bound, the highest possible. All values are as
-    good as the counts: bytes, kernels and LAUNCH are upper bounds, and a TPU's cycles are its
-    compiler's estimate, which counts the longer of computing and moving for each instruction.
+    the largest of these times, plus the time of collectives that no instructions overlap.
+    'attainable_share' is the MFU at this bound, the highest possible. All values are only as good
+    as the counts: bytes, kernels and LAUNCH are upper bounds, and a TPU's cycles are its compiler's
+    estimate, for each instruction the longer of computing and moving.
     """
     peak = work.num_devices * hardware(work.kind).peak
     computing = work.flops / peak if work.flops and peak else None
@@ -97,9 +96,9 @@ def seconds_to_send(
 ) -> float | None:
     """Returns the seconds that collectives take; None if the bandwidth is unknown.
 
-    A `bandwidth` of 0 stands for that of the device `kind`. If `overlapped`, a collective counts
-    only as much as it takes longer than the instructions that run meanwhile; collectives that are
-    sent at the same time do not share their links.
+    A `bandwidth` of 0 is replaced by that of the device `kind`. If `overlapped`, a collective
+    counts only with its time beyond that of the overlapping instructions. Simultaneous collectives
+    do not share links.
     """
     seconds = 0.0
     for collective in collectives:
@@ -117,7 +116,7 @@ def rate(kind: str, group: tuple[int, ...]) -> float:
     """Returns the bytes/s that each device of a group sends, 0 if unknown.
 
     An island is a set of devices with fast links among them. A ring through several islands is as
-    fast as its slowest link: the network adapters of all members of the group in one island.
+    fast as its slowest link, such as the network adapters of an island's members together.
     Example: 16 H100 in islands of 8 send min(450, 8 * 50) = 400 GB/s.
     """
     links = hardware(kind)

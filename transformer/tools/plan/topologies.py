@@ -1,4 +1,4 @@
-"""Devices that are not there, to compile for: slices of TPU pods, and hosts of NVIDIA's GPUs."""
+"""Abstract devices to compile for: slices of TPU pods, and hosts of NVIDIA's GPUs."""
 
 import importlib.util
 import os
@@ -13,13 +13,13 @@ from transformer.runtime.devices import hardware
 
 
 class GPU(NamedTuple):
-    """What XLA's compiler asks about a GPU besides HARDWARE (runtime/devices.py)."""
+    """Properties of a GPU for XLA's compiler, besides HARDWARE (runtime/devices.py)."""
 
-    kind: str  # as the driver calls it
+    kind: str  # the driver's name
     capability: str  # CUDA's compute capability
     cores: int  # streaming multiprocessors
     fpus: int  # float32 units of a core
-    shared_memory: int  # KiB of a core; a block of threads can have all but one
+    shared_memory: int  # KiB per core; a block of threads can use all but one
     cache: float  # MiB, level 2
     clock: float  # GHz
     links: int  # NVLinks
@@ -38,7 +38,7 @@ def check(topology: str) -> None:
     """Raises UserError if a `config.plan.topology` is unknown, or its compiler not installed."""
     kind, _, count = topology.partition(":")
     number = int(count) if re.fullmatch(r"[1-9]\d*", count) else 0
-    if kind in GPUS and number and (number < 8 or number % 8 == 0):  # of one host, or whole hosts
+    if kind in GPUS and number and (number < 8 or number % 8 == 0):  # one host or whole hosts
         packages, extra = ("jax_cuda13_plugin", "jax_cuda12_plugin"), "cuda13"
     elif re.fullmatch(r"v[56]e:\d+x\d+", topology):
         packages, extra = ("libtpu",), "tpu"
@@ -58,9 +58,9 @@ def check(topology: str) -> None:
 def abstract_devices(topology: str) -> list[jax.Device]:
     """Returns the abstract devices of 'v5e:4x4' or 'h100:16', to compile for.
 
-    JAX must have been told to use the CPU (`plan.simulate`): then it loads the compiler of GPUs
-    without asking for a driver, and leaves GPUs that are there alone. TPU chips with two cores (v4,
-    v5p) would appear as two devices, although a run uses them as one: `check` refuses them.
+    JAX must run on the CPU (`plan.simulate`): then it loads the GPU compiler without a driver, and
+    uses none of this machine's GPUs. `check` refuses TPU chips with two cores (v4, v5p), because
+    they would appear as two devices, and a run uses them as one.
     """
     kind, _, count = topology.partition(":")
     if kind in GPUS:
@@ -68,11 +68,11 @@ def abstract_devices(topology: str) -> list[jax.Device]:
         return topologies.get_topology_desc(
             platform="cuda",
             target_config=description(GPUS[kind]),
-            topology=f"{int(count) // per_host}x1x{per_host}",  # hosts, of one process each
+            topology=f"{int(count) // per_host}x1x{per_host}",  # one process per host
         ).devices
-    # Otherwise libtpu asks the cloud's metadata server where it runs.
+    # Otherwise libtpu queries the cloud's metadata server.
     os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_WORKER_HOSTNAMES="localhost")
-    # Several plans may run at a time, because no device is used.
+    # Several plans may run at once, because none uses a device.
     os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
     try:
         return topologies.get_topology_desc(topology, platform="tpu").devices
@@ -83,7 +83,7 @@ def abstract_devices(topology: str) -> list[jax.Device]:
 def description(gpu: GPU) -> str:
     """Returns a GPU as text of XLA's GpuTargetConfigProto."""
     sheet, (major, minor) = hardware(gpu.kind), gpu.capability.split(".")
-    # From 9.0 on XLA uses instructions of this capability alone, such as Hopper's wgmma.
+    # From 9.0 on, XLA needs features of exactly this capability, such as Hopper's wgmma.
     extension = "NONE" if major == "8" else "ACCELERATED_FEATURES"
     return f"""
 gpu_device_info {{

@@ -16,13 +16,13 @@ from transformer.training import start
 from transformer.training.start import restore_or_init
 from transformer.training.update import TrainState, make_step
 
-WARM_UP = 10  # steps before the trace, as the first ones compile
+WARM_UP = 10  # steps before the trace, because the first ones compile
 
 
 def profile(config: ConfigDict, workdir: Path) -> None:
     """Writes a trace of `config.profile.steps` steps to WORKDIR/profile, after WARM_UP other steps.
 
-    Training begins with random params, and none are saved. Each process traces its own devices.
+    Training begins with random params and saves none. Each process traces its own devices.
     Collective.
     """
     steps, folder = config.profile.steps, workdir / "profile"

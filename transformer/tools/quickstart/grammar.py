@@ -1,10 +1,10 @@
-"""The grammar behind the built-in Korean-English corpus: one meaning for every sentence.
+"""The grammar of the built-in Korean-English corpus: each sentence has one meaning.
 
 Korean puts the verb last and marks roles by particles (나는 사과를 좋아해, "I-topic apples-object
 like"); English puts it second and marks roles by order ("I like apples"). After the subject a
 Korean clause mirrors the English one, so a clause keeps its complements in English order.
 
-Korean needs neither articles nor plurals. For exactly one translation of every Korean sentence:
+Korean needs neither articles nor plurals. These rules leave each Korean sentence one translation:
 
     사과를        apples         a bare noun is generic (bare persons take 들: 학생들을, students)
     사과 한 개를   an apple       a number comes with the noun's counter
@@ -24,14 +24,14 @@ from transformer.tools.quickstart.phrases import chance, noun_phrase, person, pe
 SEED = 0
 SIZES = {"test": 500, "validation": 500, "train": 24_000}
 MAX_WORDS = 12  # of a Korean sentence
-HELD_OUT = ("나는 사과를 좋아해", "I like apples")  # the README translates it: in no split
+HELD_OUT = ("나는 사과를 좋아해", "I like apples")  # the README translates it
 
 
 # Clauses
 
 
 def moment(rng: random.Random, share: float, tense: str, present: str) -> tuple[str, str]:
-    """Returns a time in a `share` of cases, else ("", "").
+    """Returns a time with probability `share`, else ("", "").
 
     `present` is the key of TIMES for the present tense; past and future are keys themselves.
     """
@@ -43,17 +43,17 @@ def moment(rng: random.Random, share: float, tense: str, present: str) -> tuple[
 def action(
     rng: random.Random, subject: Phrase, verb: Verb, *complements: tuple[str, str]
 ) -> Clause:
-    """Returns a clause that says what its subject does, is doing, can, wants or has to do.
+    """Returns a clause in which the subject does, is doing, can, wants or has to do an action.
 
-    Some clauses name a companion or a time, too.
+    Some clauses also name a companion or a time.
     """
-    # Complements are in English order: the companion comes last, and so first in Korean.
+    # Complements are in English order: the companion is last, so first in Korean.
     if chance(rng, 0.15):
         friend = person(rng, but=(subject,))
         complements += ((attach(friend.korean, "과/와") + " 함께", "with " + friend.objective),)
     stem, english, _ = verb
     head, *rest = english.split()
-    # 싶어 for a wish of one's own, which one feels; 싶어 해 for the wish of others, which one sees.
+    # 싶어 for one's own wish, 싶어 해 for the wish of others.
     own_wish = subject.person in ("I", "we")
     forms = {
         "habit": (stem, english),
@@ -64,11 +64,11 @@ def action(
     }
     tense = rng.choice(lexicon.TENSES[:2])  # past or present
     mood = rng.choice(("habit", "habit", "habit", "progressive", "can", "want", "must"))
-    if mood == "want" and subject.person == "you":  # you are not told your own wish
+    if mood == "want" and subject.person == "you":  # nobody is told their own wish
         mood = "habit"
     if mood == "habit":
         tense = rng.choice(lexicon.TENSES)
-    # The present has the times of its mood; 'can', 'want' and 'must' share those of 'modal'.
+    # Times of the present depend on the mood; 'can', 'want' and 'must' share those of 'modal'.
     when = moment(rng, 0.35, tense, mood if mood in lexicon.TIMES else "modal")
     negated = mood != "must" and chance(rng, 0.3)
     return Clause(subject, Verb(*forms[mood]), complements, tense, negated, when)
@@ -151,7 +151,7 @@ def location(rng: random.Random) -> Clause:
 
 def existence(rng: random.Random) -> Clause:
     """공원에 개 한 마리가 있어: there is a dog in the park."""
-    # Korean has a verb for being there, for being absent and for being many.
+    # Korean has verbs for being present, being absent and being many.
     verbs = ("있", "counted", ""), ("없", "bare", "no"), ("많", "bare", "many")
     stem, kind, quantity = rng.choice(verbs)
     phrase = noun_phrase(rng, "job people animal fruit crop goods vehicle plant", kind)
@@ -200,22 +200,22 @@ def sentence(rng: random.Random) -> tuple[str, str]:
         next_korean, next_english = translation(second)
         korean, english = f"{korean} {next_korean}", f"{english} {conjunction} {next_english}"
     else:
-        # Questions are about others, and have no negation.
+        # Questions are not about the speaker, and have no negation.
         may_ask = clause.subject.person not in ("I", "we") and not clause.negated
         asks = may_ask and chance(rng, 0.15)
         korean, english = translation(clause, question=asks, time_first=chance(rng, 0.4))
-    # Not str.capitalize, which makes the other letters small: Tom, I.
+    # str.capitalize would lower the other letters: Tom, I.
     return korean, english[0].upper() + english[1:]
 
 
 def sentence_pairs(seed: int = SEED) -> dict[str, list[tuple[str, str]]]:
-    """Returns the pairs (Korean, English) of train, validation and test, the same for a seed.
+    """Returns the pairs (Korean, English) of train, validation and test, fixed by the seed.
 
     All Korean sentences differ, no English sentence is in two splits, and `HELD_OUT` is in none.
     """
     rng = random.Random(seed)
-    # Korean of all pairs so far, and English of the splits before this. Train comes last, and gets
-    # no sentence of the other two; within a split, several Korean sentences may have one English.
+    # Korean of all pairs so far, and English of the splits before. Train is generated last, without
+    # sentences of the others; within a split, several Korean sentences may share a translation.
     seen, taken = {HELD_OUT[0]}, {HELD_OUT[1]}
     splits = {}
     for split, size in SIZES.items():
@@ -232,6 +232,6 @@ def sentence_pairs(seed: int = SEED) -> dict[str, list[tuple[str, str]]]:
 
 @functools.cache
 def corpus() -> tuple[tuple[str, str], dict[str, list[tuple[str, str]]]]:
-    """Returns the languages and the pairs of each split, the same each time."""
+    """Returns the languages, and the pairs of each split, always the same."""
     with progress.waiting("generate the corpus"):
         return ("ko", "en"), sentence_pairs(SEED)

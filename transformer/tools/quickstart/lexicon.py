@@ -19,7 +19,7 @@ class Verb(NamedTuple):
 
     stem: str  # Korean, without the ending 다
     english: str  # the base form
-    classes: str = ""  # of the nouns that it goes with
+    classes: str = ""  # of its nouns
 
 
 class Phrase(NamedTuple):
@@ -27,7 +27,7 @@ class Phrase(NamedTuple):
 
     korean: str
     english: str
-    person: str  # the pronoun that the English verb agrees with: I, you, we, it or they
+    person: str  # for English verb agreement: I, you, we, it or they
     objective: str = ""  # the English form as an object
 
 
@@ -43,7 +43,7 @@ class Clause(NamedTuple):
 
 
 def read_tables() -> dict[str, list[tuple[str, ...]]]:
-    """Returns {table: rows} of lexicon.tsv, in which `[nouns]` begins the table of nouns."""
+    """Returns {table: rows} of lexicon.tsv; a line `[nouns]` starts the table of nouns."""
     tables = {}
     for line in FILE.read_text("utf-8").splitlines():
         if line.startswith("["):
@@ -65,7 +65,7 @@ TRANSFERS = [Verb(*row) for row in TABLES["transfers"]]
 ACTIVITIES = [Verb(*row) for row in TABLES["activities"]]
 MOTIONS = [Verb(*row) for row in TABLES["motions"]]
 ADJECTIVES = [Verb(*row) for row in TABLES["adjectives"]]
-# The classes of nouns that are persons, in the order in which lexicon.tsv has them everywhere.
+# The classes of nouns that are persons, in the order of lexicon.tsv.
 PERSONS = "kin job people"
 PLACES = TABLES["places"]
 VEHICLES = TABLES["vehicles"]

@@ -1,4 +1,4 @@
-"""Inflects Korean and English words, and makes a clause of them in both languages."""
+"""Inflects Korean and English words, and builds clauses in both languages."""
 
 from transformer.tools.quickstart.lexicon import (
     IRREGULAR_PASTS,
@@ -7,12 +7,12 @@ from transformer.tools.quickstart.lexicon import (
     Clause,
 )
 
-# Korean. A syllable's code is 0xAC00 + (onset * 21 + vowel) * 28 + batchim: 한 is onset 18, vowel 0
-# and batchim 4, so that adding 16 to its code makes it 핬, whose batchim is 20.
+# Korean. A syllable's code is 0xAC00 + (onset * 21 + vowel) * 28 + batchim: 한 has onset 18, vowel
+# 0 and batchim 4; its code + 16 is 핬, with batchim 20.
 
 NIEUN, RIEUL, SSANGSIOS = 4, 8, 20  # numbers of the batchim ㄴ, ㄹ and ㅆ
 VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
-# A stem's open last vowel and the 아 or 어 of an ending become one vowel: 오 + 아 is 와.
+# A stem's final vowel contracts with the 아 or 어 of an ending: 오 + 아 is 와.
 CONTRACTIONS = {"ㅏ": "ㅏ", "ㅐ": "ㅐ", "ㅓ": "ㅓ", "ㅗ": "ㅘ", "ㅜ": "ㅝ", "ㅡ": "ㅓ", "ㅣ": "ㅕ"}
 
 
@@ -48,10 +48,10 @@ def infinitive(stem: str) -> str:
     if batchim(stem) or last not in CONTRACTIONS:
         return stem + ("아" if last in "ㅏㅗ" else "어")
     merged = CONTRACTIONS[last]
-    # The syllable before an ㅡ, which drops, decides: 바쁘 -> 바빠, 예쁘 -> 예뻐.
+    # A final ㅡ drops, and the syllable before it decides: 바쁘 -> 바빠, 예쁘 -> 예뻐.
     if last == "ㅡ" and len(stem) > 1 and vowel(stem[:-1]) in "ㅏㅗ":
         merged = "ㅏ"
-    # A step from vowel to vowel is 28 codes: 오 is ㅗ, number 8; 와 is ㅘ, number 9.
+    # Successive vowels are 28 codes apart: 오 has ㅗ, number 8; 와 has ㅘ, number 9.
     return shift(stem, 28 * (VOWELS.index(merged) - VOWELS.index(last)))
 
 
@@ -107,7 +107,7 @@ def plural(noun: str) -> str:
 def finite(verb: str, person: str, tense: str, emphatic: bool) -> tuple[str, str]:
     """Returns an English verb's auxiliary, "" if there is none, and the rest.
 
-    Negated or asked, `emphatic`, a verb other than be, can and will needs the auxiliary do.
+    If negated or in a question (`emphatic`), verbs except be, can and will need the auxiliary do.
     """
     head, _, rest = verb.partition(" ")
     is_past = tense == "past"
@@ -128,7 +128,7 @@ def finite(verb: str, person: str, tense: str, emphatic: bool) -> tuple[str, str
 
 
 def join(*words: str) -> str:
-    """Returns words with one space between them; empty ones are left out."""
+    """Returns the words joined by single spaces, without empty ones."""
     return " ".join(" ".join(words).split())
 
 
@@ -139,11 +139,11 @@ def translation(
     subject, verb, complements, tense, negated, time = clause
     topic = [attach(subject.korean, "은/는")] if subject.korean else []
     topic.insert(0 if time_first else 1, time[0])
-    # Korean has the complements in the order opposite to English, and then the verb.
+    # Korean has the complements in reverse English order, then the verb.
     mirrored = [korean for korean, _ in reversed(complements)]
     korean = join(*topic, *mirrored, predicate(verb.stem, tense, negated, link))
     auxiliary, rest = finite(verb.english, subject.person, tense, negated or question)
-    # A question begins with its auxiliary: do you like, where a statement has you like.
+    # A question starts with the auxiliary: you like -> do you like.
     start = (auxiliary, subject.english) if question else (subject.english, auxiliary)
     objects = [english for _, english in complements]
     english = join(*start, "not" * negated, rest, *objects, time[1]).replace("can not", "cannot")

@@ -1,4 +1,4 @@
-"""Makes the noun phrases of the built-in corpus: persons and things, in both languages."""
+"""Generates the noun phrases of the built-in corpus, persons and things, in both languages."""
 
 import random
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def noun_phrase(rng: random.Random, classes: str, kinds: str, adjectives: float 
         if english == "a" and join(adjective[1], noun.english)[0] in "aeiou":
             english = "an"
         determiner = "", english
-    # 들 marks the plural that English has: not of generic things, nor after a number.
+    # 들 marks an English plural, but not of generic things, nor after a number.
     is_marked = is_plural and (kind == "definite" or (kind == "bare" and is_person))
     korean = join(determiner[0], adjective[0], noun.korean + "들" * is_marked, counter)
     form = morphology.plural(noun.english) if is_plural else noun.english
@@ -64,7 +64,7 @@ def person(rng: random.Random, *, simple: bool = False, but: Sequence[Phrase] = 
 
     It overlaps with none of the phrases `but`.
     """
-    # An empty list stands for a definite person.
+    # An empty list: a definite person.
     while True:
         kind = rng.choices((lexicon.PRONOUNS, lexicon.NAMES, []), (5, 3, 0 if simple else 4))[0]
         phrase = rng.choice(kind) if kind else noun_phrase(rng, lexicon.PERSONS, "definite")
@@ -90,7 +90,7 @@ def thing(rng: random.Random, verb: Verb, subject: Phrase, simple: bool = False)
     if simple:
         return noun_phrase(rng, verb.classes, "bare", 0)
     if chance(rng, 0.1):
-        # Bare, because an adjective or owner before the first might hold for both.
+        # Bare, because an adjective or owner before the first noun could apply to both.
         first = noun_phrase(rng, verb.classes, "bare", 0)
         second = noun_phrase(rng, verb.classes, "bare", 0)
         return both(first, second) if first != second else first

@@ -1,10 +1,10 @@
 """--mode=report: writes one HTML page that shows a run.
 
-A section is a function (run) -> Section, or None where it does not apply to the task; report.py
-lists them in their order: summary.py, predictions.py (with pictures.py, gallery.html, gallery.css),
-sampled_texts.py (sampled_texts.html, sampled_texts.css), and those of tools/pages/. inside.py loads
-the trained model for the sections that look inside it, functions (inside) -> Section: guesses.py,
-attention_section.py, image_attention.py (image_attention.html, image_attention.css,
-image_attention.js), beam.py, position_section.py. Where the workdir lacks something, the section
-names the command that makes it. Sections read the config, as modes do.
+A section is a function (run) -> Section, or None for a task without it; report.py lists them in
+order: summary.py, predictions.py (with pictures.py, gallery.html, gallery.css), sampled_texts.py
+(sampled_texts.html, sampled_texts.css), and those of tools/pages/. inside.py loads the trained
+model for the sections about it, functions (inside) -> Section: guesses.py, attention_section.py,
+image_attention.py (image_attention.html, image_attention.css, image_attention.js), beam.py,
+position_section.py. If a file is missing in the workdir, the section names the command that writes
+it. Sections read the config, as modes do.
 """

@@ -1,4 +1,4 @@
-"""The section on attention: which words a trained model attends to, in a few sentences."""
+"""The section on attention: a trained model's attention weights in a few sentences."""
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ MAX_TOKENS = 48  # of a text without a translation
 def section(loaded: Inside) -> Section | None:
     """Returns the attention in a few texts of the test set.
 
-    None for a model without attention weights, and for images, which have a section of their own.
+    None for a model without attention weights, and for images (image_attention.py).
     """
     if not hasattr(loaded.model, "attention_weights"):
         return None
@@ -35,7 +35,7 @@ def section(loaded: Inside) -> Section | None:
 
 
 def _translations(loaded: Inside) -> list[Example]:
-    """Returns the attention in the run's own translations, which evaluation kept."""
+    """Returns the attention in the run's own translations, saved by the evaluation."""
     vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
     translator = translation.TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
     chosen = inside.sentences(loaded, SENTENCES).items
@@ -45,12 +45,12 @@ def _translations(loaded: Inside) -> list[Example]:
 def _texts(loaded: Inside) -> list[Example]:
     """Returns the attention in texts, as the task's `reader` gives them to the model.
 
-    Where texts are classified, the chosen texts have right and wrong predictions, if there are any.
+    Classified texts include right and wrong predictions, if there are any.
     """
     task = load_task(loaded.run.config.task)
     if not hasattr(task, "reader"):
         return []
-    # All items in the order of their lengths, so that `labelled` chooses short and long texts.
+    # All items by length, so that `labelled` chooses short and long texts.
     is_labelled = {"reference", "output"} <= loaded.items[0].keys()
     chosen = inside.sentences(loaded, len(loaded.items) if is_labelled else SENTENCES)
     if is_labelled:
@@ -68,12 +68,12 @@ def _texts(loaded: Inside) -> list[Example]:
 def _maps(loaded: Inside, text: str, row: dict[str, np.ndarray], pooling: str) -> list[Map]:
     """Returns the attention within a text, whose inputs to the model are `row`; [] without any.
 
-    `pooling` says which vector is classified; the page shows the attention of its query first.
-    'first' is the first position. 'mean' is the mean over all positions, which is added as a query.
-    With '', nothing is classified, and the page shows all queries.
+    `pooling` names the classified vector, whose query the page shows first: 'first' is the first
+    position; 'mean' is the mean over all positions, added as a query. With '', nothing is
+    classified, and the page shows all queries.
     """
     vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
-    # A batch of one row: x[None] adds the batch axis, weights [L, 1, H, T, S] lose it again.
+    # A batch of one row: x[None] adds the batch axis; the weights are [L, 1, H, T, S].
     inputs = {name: x[None] for name, x in row.items()}
     sown = attention_weights.batch_weights(loaded.params, inputs, model=loaded.model)
     if not sown:  # such as of an LSTM alone
@@ -96,7 +96,7 @@ def _maps(loaded: Inside, text: str, row: dict[str, np.ndarray], pooling: str) -
         return [Map("hops", hops, pieces, weights_LHTS[..., :S], "hop", "text")]
     queries, weights_LHTS = pieces, weights_LHTS[:, :, :S, :S]
     if pooling == "mean":
-        # A mean of vectors reads each key with the mean of their weights.
+        # The mean of vectors attends to a key with the mean of their weights.
         mean_LH1S = weights_LHTS.mean(axis=2, keepdims=True)
         weights_LHTS = np.concatenate([mean_LH1S, weights_LHTS], axis=2)
         queries = ["all, mean", *pieces]

@@ -19,7 +19,7 @@ def section(loaded: Inside) -> Section | None:
     translator = Translator(loaded.model, vocabulary, **config.decode)
     parts = [beam_view.ABOUT]
     for item in inside.sentences(loaded, SENTENCES, MAX_CHARACTERS).items:
-        # A paragraph between the plots keeps them below each other.
+        # A paragraph between plots keeps them one below the other.
         if plot := beam_view.searched(translator, loaded.params, item["input"]):
             parts += [item["input"], plot]
     return Section("The beam, step by step", parts) if len(parts) > 1 else None

@@ -1,4 +1,4 @@
-"""The section on hidden pieces: what a masked language model guesses from the text around them."""
+"""The section on hidden pieces: a masked language model's predictions for them."""
 
 import jax
 import numpy as np
@@ -22,7 +22,7 @@ ABOUT = (
 def section(loaded: Inside) -> Section | None:
     """Returns the model's guesses of hidden pieces in a few texts of the test set.
 
-    None for another task than masked language modelling.
+    None for tasks other than masked language modelling.
     """
     run = loaded.run
     if "mask_share" not in run.config.data:
@@ -40,7 +40,7 @@ def section(loaded: Inside) -> Section | None:
         # The share is of the pieces without END, which is never hidden.
         count = max(1, round(data.mask_share * (len(ids) - 1)))
         # Positions to hide, from 1: position 0 has the start token, position i + 1 has piece i. The
-        # seed is the line's number: each report hides the same pieces.
+        # seed is the line number, so that each report hides the same pieces.
         hidden = 1 + np.sort(np.random.default_rng(number).permutation(len(ids) - 1)[:count])
         truth = row["ids"][hidden]
         row["ids"] = np.where(np.isin(row["positions"], hidden), texts.MASK, row["ids"])
@@ -61,6 +61,6 @@ def section(loaded: Inside) -> Section | None:
 
 def _named(vocabulary: Pieces, probabilities_V: np.ndarray, i: int) -> str:
     """Returns a piece and its probability: 'the 31%', or '·ing 8%' for a piece inside a word."""
-    # After '▁a', a piece without '▁' continues a word, and gets its dot.
+    # After '▁a', a piece without '▁' continues a word and gets a dot.
     [piece] = readable(["▁a", *vocabulary.pieces([i])])[1:]
     return f"{piece} {probabilities_V[i]:.0%}"

@@ -1,7 +1,7 @@
-"""The section on attention of a vision model: which patches of an image it reads, and how far away.
+"""The section on attention of a vision model: its weights on patches, and attention distances.
 
-Each picture is an image below a table of numbers, one cell per patch. It is HTML with a script of
-its own, because the columns of a facetted picture by Vega-Lite do not wrap on a narrow screen.
+Each picture is an image below a table of numbers, one cell per patch. It is HTML with its own
+script, because the columns of a facetted Vega-Lite plot do not wrap on a narrow screen.
 """
 
 import math
@@ -36,7 +36,7 @@ ABOUT_DISTANCES = (
 
 
 class Picture(NamedTuple):
-    """An image, its label and prediction, and the attention that each patch gets."""
+    """An image, its label and prediction, and the attention to each patch."""
 
     title: str
     pixels: np.ndarray  # uint8 [height, width, channels]
@@ -46,7 +46,7 @@ class Picture(NamedTuple):
 def section(loaded: Inside) -> Section | None:
     """Returns the attention over a few images of the test set.
 
-    None for other test sets, and for a model without attention.
+    None for test sets without images, and for models without attention.
     """
     is_image = loaded.columns.get("input") == "image"
     if not (is_image and loaded.items and hasattr(loaded.model, "attention_weights")):
@@ -54,7 +54,7 @@ def section(loaded: Inside) -> Section | None:
     from transformer.families.images import image_classification, images
 
     chosen, run, pooling = inside.labelled(loaded, IMAGES), loaded.run, loaded.model.pooling
-    # Numbers of lines count from 1, images from 0.
+    # Line numbers start at 1, image indices at 0.
     try:
         originals = pictures.read(run, run.evaluations[-1], [x - 1 for x in chosen.numbers])
     except UserError as error:
@@ -80,23 +80,23 @@ def patch_weights(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
     # Query 0 is the class token; so is key 0, which is not a patch.
     if pooling == "token":
         return weights_LBHTS[:, :, :, 0, 1:]
-    # The mean of all vectors is classified: it reads a patch with the mean over the queries.
+    # The classified mean of all vectors attends to a patch with the mean weight of the queries.
     return weights_LBHTS.mean(axis=3)
 
 
 def distances(weights_LBHTS: np.ndarray, size: int) -> tuple[np.ndarray, float]:
-    """Returns how far each head looks [L, H], and how far attention to all patches alike would.
+    """Returns the attention distance of each head [L, H], and that of uniform attention.
 
-    It is the distance in pixels from a patch to those that it attends to in images of `size` x
-    `size` pixels, the mean over attention, patches and images (Dosovitskiy et al. 2021, figure 7).
-    The class token is left out: it is nowhere.
+    The attention distance is the distance in pixels from a patch to the patches that it attends to,
+    in images of `size` x `size` pixels: the mean over attention, patches and images (Dosovitskiy et
+    al. 2021, figure 7). The class token is left out because it has no place.
     """
-    side = math.isqrt(weights_LBHTS.shape[-1])  # one more key, the token, does not change it
+    side = math.isqrt(weights_LBHTS.shape[-1])  # the token's key does not change it
     places_P2 = np.indices((side, side)).reshape(2, -1).T * size / side
     distance_PP = np.linalg.norm(places_P2[:, None] - places_P2, axis=-1)
     P = len(places_P2)
     of_patches = weights_LBHTS[..., -P:, -P:]
-    # The weights of a layer whose mixer has none are 0, and so is its distance.
+    # In a layer without attention, all weights and distances are 0.
     pixels_LBHT = np.einsum("LBHTS,TS->LBHT", of_patches, distance_PP)
     pixels_LBHT /= of_patches.sum(axis=-1).clip(min=1e-9)
     return pixels_LBHT.mean(axis=(1, 3)), float(distance_PP.mean())
@@ -127,12 +127,12 @@ def distance_plot(pixels_LH: np.ndarray, alike: float) -> Plot:
 
 def draw(shown: Sequence[Picture]) -> Markup:
     """Returns the pictures, with a choice of layer and head; fewer if the page grew too large."""
-    # P patches, row by row, of a square grid with sqrt(P) patches on a side.
+    # P patches, row by row, of a square grid with side sqrt(P).
     L, H, P = shown[0].weights_LHP.shape
     shown = shown[: max(1, MAX_NUMBERS // (L * H * P))]
     drawn, shares = [], []
     for title, pixels, weights_LHP in shown:
-        # A grey image has no axis of channels.
+        # Pillow takes a grey image without a channel axis.
         image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
         drawn.append((title, pictures.url(image)))
         shares.append(np.rint(1000 * weights_LHP).astype(int).tolist())

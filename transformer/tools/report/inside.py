@@ -1,4 +1,4 @@
-"""Loads a trained model and its test set, for the sections that look inside the model."""
+"""Loads a trained model and its test set, for the sections about the model."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from transformer.tasks import saved_model
 from transformer.tools.pages.run import Run
 
 Tree = Any
-MAX_CHARACTERS = 100  # of a sentence: a picture of a longer one cannot be read
+MAX_CHARACTERS = 100  # of a sentence; a longer one makes an unreadable plot
 
 
 class Inside(NamedTuple):
@@ -46,11 +46,11 @@ def load(run: Run) -> Inside | None:
 def sentences(inside: Inside, count: int, max_characters: int = MAX_CHARACTERS) -> Inside:
     """Keeps `count` items whose inputs have different lengths, short ones first.
 
-    The items are evenly spaced among the inputs of 2 to `max_characters` characters. If there are
-    fewer than `count` of these, they are the `count` shortest.
+    The items are evenly spaced among the inputs of 2 to `max_characters` characters; with fewer
+    than `count` such inputs, the `count` shortest items.
     """
-    # Indices of items in the order of their lengths; then without empty items; then without long
-    # items, but at least `count`.
+    # Indices of items by length; then without empty items; then without long ones, but at least
+    # `count`.
     lengths = np.array([len(item["input"].strip()) for item in inside.items], int)
     ordered = np.argsort(lengths, kind="stable")
     ordered = ordered[lengths[ordered] > 1]

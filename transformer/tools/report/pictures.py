@@ -1,4 +1,4 @@
-"""Reads images of a test set, and makes them data URLs for a page."""
+"""Reads images of a test set, and encodes them as data URLs for a page."""
 
 import base64
 import io
@@ -14,7 +14,7 @@ SIZE = 96  # pixels of an image's longer side
 
 
 def read(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[Image.Image]:
-    """Returns the images of some lines of the test set, with the model's channels, of any size.
+    """Returns the images of some lines of the test set, of any size, with the model's channels.
 
     UserError if the images are not on this machine, or are not those of the result.
     """
@@ -38,9 +38,9 @@ def read(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[Image.I
 
 
 def url(image: Image.Image) -> str:
-    """Returns an image as a PNG in a data URL; a small one is enlarged in whole pixels."""
+    """Returns an image as a PNG in a data URL; a small one is enlarged by an integer factor."""
     image.thumbnail((SIZE, SIZE))
-    # The factor of 28 x 28 pixels is 3: they become 84 x 84, without blur.
+    # 28 x 28 pixels are enlarged 3 times, to 84 x 84, without blur.
     factor = SIZE // max(image.size)
     image = image.resize([factor * x for x in image.size], Image.Resampling.NEAREST)
     file = io.BytesIO()

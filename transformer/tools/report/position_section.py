@@ -1,4 +1,4 @@
-"""The section on positions: how a model knows the order of its input."""
+"""The section on positions: how a model encodes the order of its input."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from transformer.tools.pages import charts
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.report.inside import Inside, Tree
 
-# The rows and columns of a heat map, at most: more cannot be told apart.
+# Maximum rows and columns of a heat map; more are unreadable.
 POSITIONS, DIMENSIONS = 40, 32
 
 ABOUT = {
@@ -53,7 +53,7 @@ ABOUT = {
 
 
 def section(loaded: Inside) -> Section | None:
-    """Returns the position encodings of a model; None for a recurrent one, which has none."""
+    """Returns the position encodings of a model; None for recurrent models."""
     model, params = loaded.run.config.model, loaded.params
     if "positions" not in model:
         return None
@@ -79,14 +79,14 @@ def _vectors(kind: str, model: ConfigDict, params: Tree) -> dict[str, np.ndarray
     D = model.d_model
     if kind == "rotary":
         D = model.key_size or model.d_model // model.num_heads
-    # Sines, then cosines: side by side, as in the paper's layout, they look like noise.
+    # Sines, then cosines: interleaved, as in the paper, they look like noise.
     half = D // 2
     exponents = np.arange(half) / (half - 1 if kind == "concatenated" else half)
     return {"positions": np.concatenate(waves(np.arange(POSITIONS), exponents), axis=-1)}
 
 
 def _table(name: str, table_PD: np.ndarray) -> list[Plot]:
-    """Returns heat maps of the vectors of the first positions, and of their similarity."""
+    """Returns heat maps of the first positions' vectors, and of their similarities."""
     vectors_PD = table_PD[:POSITIONS]
     P, D = vectors_PD.shape
     # Dimensions evenly spaced from 0 on: 3 of 9 are 0 3 6.
@@ -126,9 +126,9 @@ def _distances(params: Tree, max_distance: int) -> Plot:
 
 
 def _biases(kind: str, params: Tree, model: ConfigDict, fields: dict) -> Plot:
-    """Returns a heat map of what is added to a score at each distance, a row a head.
+    """Returns a heat map of the bias of scores at each distance, with a row per head.
 
-    `fields` are those of this kind of positions.
+    `fields` belong to this kind of positions.
     """
     from transformer.families.parts import biases
 
@@ -150,7 +150,7 @@ def _biases(kind: str, params: Tree, model: ConfigDict, fields: dict) -> Plot:
 
 
 def _of_layers(params: Tree, name: str) -> Iterator[tuple[str, int, np.ndarray]]:
-    """Yields each layer's param of a name, with its half of the model and its number, from 1."""
+    """Yields each layer's param `name` with its half of the model and its number, from 1."""
     for (half, layer, *_, last), array in traverse_util.flatten_dict(params).items():
         if last == name:
             yield half, int(layer.removeprefix("layers_")) + 1, np.asarray(array)
@@ -172,6 +172,6 @@ def _heat_map(title: str, matrix: Sequence[np.ndarray], about: str, axes: Mappin
 
 
 def cosines(x_PD: np.ndarray) -> np.ndarray:
-    """Returns the cosine similarity of each two rows [P, P]; 0 for a row of zeros."""
+    """Returns the cosine similarity of all pairs of rows [P, P]; 0 for a row of zeros."""
     unit_PD = x_PD / np.maximum(np.linalg.norm(x_PD, axis=1, keepdims=True), 1e-12)
     return unit_PD @ unit_PD.T

@@ -7,7 +7,7 @@ from transformer.tools.pages.run import Evaluation, Run
 from transformer.tools.pages.sentences import shortened
 from transformer.tools.report import pictures
 
-MAX_CLASSES = 40  # of a confusion matrix that can be read
+MAX_CLASSES = 40  # of a readable confusion matrix
 MAX_ITEMS = 20
 
 
@@ -19,12 +19,12 @@ def section(run: Run) -> Section | None:
     if not run.evaluations or "classes" not in run.evaluations[-1].outputs:
         return None
     newest = run.evaluations[-1]
-    # A line has a class, its items, precision, recall and F1.
+    # Each line: a class, its items, precision, recall and F1.
     lines = [line.split("\t") for line in newest.outputs["classes"]]
     rows = [[name, int(items), *map(float, scores)] for name, items, *scores in lines]
     table = Table(["class", "items", "precision", "recall", "F1"], rows, "Scores by class")
     parts = [f"Of the set {newest.result['set']}.", table]
-    # A line has a label, a prediction, and the number of items with both.
+    # Each line: a label, a prediction, and the number of items with both.
     counts = [line.split("\t") for line in newest.outputs.get("confusion", [])]
     matrix = {(label, predicted): int(count) for label, predicted, count in counts}
     if matrix and len(rows) <= MAX_CLASSES:
@@ -36,7 +36,7 @@ def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
     """Returns a plot of {(label, prediction): items}; colours are shares of the label's items."""
     values, rows = [], []
     for label in names:
-        # A row: the items with this label by their prediction. A pair without items is not listed.
+        # A row: the items with this label by prediction. Pairs without items are not listed.
         counts = [matrix.get((label, predicted), 0) for predicted in names]
         rows.append([label, *counts])
         for predicted, count in zip(names, counts, strict=True):
@@ -51,7 +51,7 @@ def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
     about += ". The stronger the colour, the larger the share of the label."
     number = "items" if len(names) <= 12 else ""
     spec = charts.cells(values, "prediction", "label", "share", number=number)
-    # As wide as the page from five classes on.
+    # Full width with five or more classes.
     size = {"height": 28 * len(names)}
     if len(names) < 5:
         size = {"height": 70 * len(names), "width": 70 * len(names)}

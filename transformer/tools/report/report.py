@@ -18,7 +18,7 @@ from transformer.tools.report import (
     summary,
 )
 
-# In the order of the page: functions (run) -> Section, or None where there is nothing to show.
+# In the order of the page: functions (run) -> Section, or None.
 SCORES = (
     summary.section,
     curves.section,
@@ -43,7 +43,7 @@ SETTINGS = (settings.section, settings.versions)
 
 def report(config: ConfigDict, workdir: Path) -> None:
     """Writes WORKDIR/report.html, and its path to standard output."""
-    # Before minutes of work: can the file be written?
+    # Before minutes of work.
     file = workdir / "report.html"
     page.check_writable(file, "--mode=report")
     shown = run.read(config, workdir)

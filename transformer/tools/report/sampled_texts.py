@@ -34,7 +34,7 @@ def section(run: Run) -> Section | None:
         return None
     try:
         step, texts = sampled(run)
-    except UserError as error:  # such as a workdir without a checkpoint
+    except UserError as error:  # such as for a workdir without a checkpoint
         return Section("Texts", [f"No text can be sampled: {error}"])
     about = (
         f"Sampled from the {run.config.evaluate.weights} params, of step {step:,}, at temperature "

@@ -12,7 +12,7 @@ from transformer.tools.pages.run import Evaluation, Run, num_parameters, trained
 
 def section(run: Run) -> Section:
     """Returns a table of task, model, data, devices, training, validation, result and seed."""
-    # Without starts.jsonl only the names of the files are known, from the config.
+    # Without starts.jsonl, only the config's file names are known.
     data, devices = run.config.data, "not recorded: the workdir has no starts.jsonl"
     read = f"{data.get('corpus', 'files')}: {data.get('train', '')} (more is not recorded)"
     if run.starts:
@@ -44,7 +44,7 @@ def headline(run: Run) -> str:
 
 
 def _in_words(run: Run, scores: dict) -> str:
-    """Returns scores as text; the score that chooses best/ comes first."""
+    """Returns scores as text, first the one that selects best/."""
     return measures.in_words(scores, load_task(run.config.task).SCORE["best_by"])
 
 
@@ -57,7 +57,7 @@ def _task(run: Run) -> str:
 
 
 def _model(run: Run) -> str:
-    """Returns the model's name, how many parameters it has, and their dtype."""
+    """Returns the model's name, number of parameters and their dtype."""
     # A task with a single model may have no config.architecture.
     name = run.config.get("architecture", run.config.task).replace("_", " ")
     dtype = run.config.model.get("dtype", "float32")

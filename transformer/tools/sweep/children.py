@@ -1,4 +1,4 @@
-"""Runs launch.py in several processes at once, each on its devices, and passes signals on."""
+"""Runs launch.py in several processes at once, each on its devices, and forwards signals."""
 
 import collections
 import dataclasses
@@ -21,10 +21,10 @@ COUNT = "import jax; print(jax.default_backend(), jax.local_device_count())"
 
 
 def environments(processes: int) -> list[dict[str, str]]:
-    """Returns the environment variables that each of the processes at the same time gets besides.
+    """Returns the additional environment variables of each simultaneous process.
 
-    With `processes` 0 there is a process for each GPU; elsewhere there is one, which has all
-    devices. UserError for several processes on a TPU, whose chips belong to one.
+    `processes` 0 is one process per GPU; without GPUs, one process with all devices. UserError for
+    several processes on a TPU.
     """
     platform, count = _devices()
     if platform == "tpu" and processes > 1:
@@ -34,13 +34,13 @@ def environments(processes: int) -> list[dict[str, str]]:
         )
     if platform != "gpu":
         return [{}] * max(processes, 1)
-    # A GPU may have a name, such as MIG-..., and the order of the variable is that of JAX.
+    # GPUs may have names, such as MIG-...; the variable has them in JAX's order.
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     gpus = visible if len(visible) == count and all(visible) else [*map(str, range(count))]
     shared = {}
     if processes > count and not any(name.endswith("MEM_FRACTION") for name in os.environ):
-        # JAX allocates three quarters of a GPU's memory at start. With 5 processes on 2 GPUs, the
-        # first GPU has 3 of them.
+        # JAX allocates three quarters of a GPU's memory at start. Of 5 processes on 2 GPUs, the
+        # first GPU has 3.
         shared["XLA_CLIENT_MEM_FRACTION"] = f"{0.9 / -(-processes // count):.2f}"
     return [{"CUDA_VISIBLE_DEVICES": gpus[i % count], **shared} for i in range(processes or count)]
 
@@ -48,8 +48,8 @@ def environments(processes: int) -> list[dict[str, str]]:
 def _devices() -> tuple[str, int]:
     """Returns JAX's platform here, and its number of devices.
 
-    Counted by a process of its own: one that has counted them keeps memory of each GPU as long as
-    it lives, and all chips of a TPU.
+    Another process counts them: JAX holds memory of each GPU, and all chips of a TPU, until its
+    process ends.
     """
     environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     counted = subprocess.run(
@@ -64,15 +64,15 @@ def _devices() -> tuple[str, int]:
 
 LAUNCH = HERE / "launch.py"
 POLL_SECONDS = 0.5
-TAIL_BYTES = 1 << 16  # of a log, which have its newest line
+TAIL_BYTES = 1 << 16  # read from the end of a log for its newest line
 
-# Exit statuses of a run that was signalled: after saving, or before its first step.
+# Exit statuses of a signalled run: after saving, and before its first step.
 STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM, 128 + signal.SIGINT)
 
 
 @dataclasses.dataclass
 class Child:
-    """A run's process, and the newest step that it has been seen at."""
+    """A run's process, and its newest step so far."""
 
     run: Run
     environment: dict[str, str]
@@ -88,9 +88,9 @@ def run_all(
     advance: Callable[[int], None],
     ended: Callable[[Run, int], None],
 ) -> None:
-    """Runs all, as many at the same time as there are environments, until `should_stop()`.
+    """Runs all, one at a time per environment, until `should_stop()`.
 
-    Then sends SIGTERM to those that are running, which save, and waits for them. Calls
+    Then sends SIGTERM to the running processes and waits until they have saved. Calls
     `advance(steps)` as steps are logged, and `ended(run, exit status)` for each run that was
     started.
     """
@@ -106,7 +106,7 @@ def run_all(
             time.sleep(POLL_SECONDS)
             for child in list(running):
                 status = child.process.poll()
-                # A run that is done may have ended early; one that resumes logs some steps again.
+                # A finished run may have stopped early; a resumed one logs some steps again.
                 run, step = child.run, newest_step(child.run)
                 if status == 0:
                     step = run.config.train.num_steps
@@ -117,12 +117,12 @@ def run_all(
                     free.append(child.environment)
                     ended(run, status)
     finally:
-        _terminate(running)  # those that an error leaves
+        _terminate(running)  # after an error
 
 
 def _start(run: Run, environment: dict[str, str]) -> Child:
     """Starts a run, whose output is appended to `run.log`."""
-    # One process a run, also where the sweep's own was started by Slurm or the like.
+    # Each run is a single process, even if Slurm or another launcher started the sweep.
     inherited = {name: x for name, x in os.environ.items() if name not in CLUSTER_VARIABLES}
     with open(run.log, "ab") as output:
         process = subprocess.Popen(
@@ -131,7 +131,7 @@ def _start(run: Run, environment: dict[str, str]) -> Child:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            # A terminal's Ctrl-C would go to all its processes: `run_all` alone passes it on.
+            # Ctrl-C would reach all processes of the terminal: only `run_all` forwards it.
             start_new_session=True,
         )
     return Child(run, environment, process, newest_step(run))

@@ -1,6 +1,6 @@
-"""What a run of a sweep has left in its workdir, and whether it can be used again.
+"""Results of a sweep's runs, read from their workdirs, and checks that a run can continue.
 
-p-values of rows against the first row are by --mode=compare, in a process of its own.
+p-values of rows against the first row are by --mode=compare, in a separate process.
 """
 
 import json
@@ -39,17 +39,17 @@ class Outcome(NamedTuple):
 
 
 def result(run: Run) -> dict:
-    """Returns the result that ends a finished run's metrics.jsonl, {} for an unfinished run.
+    """Returns the result at the end of a finished run's metrics.jsonl, {} for an unfinished run.
 
-    Training writes the line last, and cuts it when it resumes. Its split may be another than
-    `evaluate.split`, where the data has no such split.
+    Training writes the line last, and removes it when it resumes. Its split is not
+    `evaluate.split` if the data has no such split.
     """
     lines = [line for line in log.read(run.workdir) if line["kind"] not in log.KINDS]
     return lines[-1] if lines else {}
 
 
 def check_unchanged(run: Run) -> None:
-    """Raises UserError if a run that has been begun, and can go on, had another config.
+    """Raises UserError if a run with a result or checkpoint has another config.
 
     Keys of places, and of the way of computing, may differ.
     """
@@ -61,7 +61,7 @@ def check_unchanged(run: Run) -> None:
 
 
 def read(run: Run, failure: str) -> Outcome:
-    """Returns what a run has left; `failure` says why it has no result, "" if it has one."""
+    """Returns the outcome of a run; `failure` says why it has no result, "" if it has one."""
     if failure:
         return Outcome(run, failure)
     logs = pages_run.read(run.config, run.workdir)
@@ -81,10 +81,9 @@ class PValue(NamedTuple):
 
 
 def against_first(rows: Sequence[Sequence[Outcome]], best_by: str) -> list[PValue | None]:
-    """Returns each row's p-value; None for the first row, and where there is none.
+    """Returns each row's p-value; None for the first row, and for rows without one.
 
-    Compared are the runs of the first seed that the row shares with the first row, among those
-    that have a result.
+    The compared runs have the first seed with a result in both rows.
     """
     first, *others = [{x.run.seed: x for x in row if x.result} for row in rows]
     values = [None]
@@ -109,7 +108,7 @@ def _compare(first: Outcome, second: Outcome, best_by: str) -> PValue | None:
     arguments = [f"--config.compare.{key}={value}" for key, value in keys.items()]
     compared = subprocess.run(
         [sys.executable, str(children.LAUNCH), "--mode=compare", *folders, *arguments],
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},  # it computes nothing on a device
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},  # it needs no accelerator
         capture_output=True,
         text=True,
         check=False,

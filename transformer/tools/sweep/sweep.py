@@ -1,4 +1,4 @@
-"""--mode=sweep FILE: trains rows of configs with several seeds, and makes one table of them."""
+"""--mode=sweep FILE: trains rows of configs with several seeds, and writes one table."""
 
 import json
 import logging
@@ -22,19 +22,18 @@ from transformer.tools.sweep.sweep_file import Row, Run
 
 
 def sweep(config: ConfigDict, places: tuple[Path, Path]) -> None:
-    """Trains what is missing of a file's runs in WORKDIR/ROW-seedK, and writes their table.
+    """Trains the unfinished runs of a file in WORKDIR/ROW-seedK, and writes their table.
 
-    A finished run is not trained again, an interrupted one is resumed, and one that fails stops no
-    other: then the exit status is 1, after the table. If signalled to stop (SIGTERM, SIGHUP,
-    SIGUSR1, Ctrl-C), passes it on, waits until the runs have saved, and exits with status 143: the
-    same command goes on. UserError, before anything is trained, for a mistake in any row, and for a
-    run whose config has changed since it was begun.
+    Interrupted runs are resumed. If a run fails, the others continue, and the exit status after the
+    table is 1. A signal to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C) is forwarded; once the runs have
+    saved, the exit status is 143, and the same command continues the sweep. UserError, before any
+    training, for a mistake in any row, and for a started run whose config has changed.
     """
     file, workdir = places
     if paths.in_bucket(workdir):
         raise UserError(f"--workdir={workdir} must be a folder on a disk: --mode=sweep writes logs")
     store.check_path(workdir)
-    # The devices are for the runs: this process would take three quarters of a GPU's memory.
+    # The devices are for the runs: JAX would take three quarters of a GPU's memory here.
     jax.config.update("jax_platforms", "cpu")
     rows = sweep_file.read(file, workdir, config.arguments)
     runs = [run for row in rows for run in row.runs]
@@ -85,7 +84,7 @@ def train(runs: Sequence[Run], processes: int) -> dict[str, int]:
 
 
 def failure(run: Run, status: int) -> str:
-    """Says why a run has no result, by its exit status and last line; "" if it has one."""
+    """Returns why a run has no result, with exit status and last line; "" if it has one."""
     if outcomes.result(run):
         return ""
     return f"{children.in_words(status)}: {children.last_line(run)} ({run.log})"
@@ -98,15 +97,15 @@ def score(run: Run) -> str:
 
 
 def show(rows: Sequence[Row], failures: dict[str, str], file: Path, workdir: Path) -> None:
-    """Writes sweep.json and sweep.html, and prints the table, or into a pipe the line of JSON."""
-    # The same in all rows, as `sweep_file.read` has checked.
+    """Writes sweep.json and sweep.html, and prints the table, or one line of JSON into a pipe."""
+    # The same in all rows: `sweep_file.read` checks it.
     scoring = load_task(rows[0].runs[0].config.task).SCORE
     best_by, best_is = scoring["best_by"], scoring["best_is"]
     of_rows = [[outcomes.read(run, failures[run.name]) for run in row.runs] for row in rows]
     p = outcomes.against_first(of_rows, best_by)
     summaries = [sweep_page.Summary(*each) for each in zip(rows, of_rows, p, strict=True)]
     values = {"file": str(file)} | sweep_page.values(summaries, best_by, best_is)
-    # Without NaN, which JSON lacks.
+    # NaN becomes null, because JSON has no NaN.
     paths.write_json(workdir / "sweep.json", json.loads(lines.to_json(values)))
     sections = sweep_page.sections(summaries, best_by, best_is)
     page.write(workdir / "sweep.html", file.stem, sections)

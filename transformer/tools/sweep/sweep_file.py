@@ -1,15 +1,15 @@
 """Reads the file of a sweep: rows of configs and seeds -> runs, each a command line of launch.py.
 
-config = "configs/multi30k.py"      # of the rows without a `config` of their own
+config = "configs/multi30k.py"      # for rows without their own
 seeds = [0, 1, 2]                   # train.seed, likewise; by default [0]
 
 [overrides]                         # keys of the config, in all rows
 train.num_steps = 1000
 
-[rows.base]                         # the first row, with which the others are compared
+[rows.base]                         # the first row: the baseline
 
 [rows.rotary]
-model.positions = "rotary"          # any key of the config but train.seed
+model.positions = "rotary"          # any key of the config except train.seed
 seeds = [0]
 """
 
@@ -47,12 +47,12 @@ class Run(NamedTuple):
 
     @property
     def log(self) -> Path:
-        """Returns the file of what the run's process prints, beside the workdir."""
+        """Returns the file of the process's output, beside the workdir."""
         return self.workdir.with_name(f"{self.name}.log")
 
 
 class Row(NamedTuple):
-    """A line of the table: runs that differ in their seed alone."""
+    """A row of the table: runs that differ only in their seed."""
 
     name: str
     config: str  # as in --config
@@ -63,15 +63,15 @@ class Row(NamedTuple):
 def read(file: Path, workdir: Path, arguments: Sequence[str] = ()) -> list[Row]:
     """Returns the rows of a file; `arguments`, --config.KEY=VALUE, hold for all of them.
 
-    A relative FILE is looked up in the current folder, then beside launch.py. UserError for
-    whatever launch.py would refuse of a row before it prepares its data.
+    A relative FILE is looked up in the current folder, then beside launch.py. UserError if
+    launch.py would refuse a row before it prepares its data.
     """
     place = file if file.exists() or not (HERE / file).exists() else HERE / file
     try:
         values = tomllib.loads(place.read_text("utf-8"))
     except OSError as error:
         raise UserError(f"--mode=sweep {file}: {error.strerror}") from error
-    except ValueError as error:  # TOML's, or that of a text that is not UTF-8
+    except ValueError as error:  # bad TOML, or not UTF-8
         raise UserError(f"{file} is not TOML: {error}") from error
     _check_kinds(values, FILE, f"{file}: ")
     if unknown := [key for key in values if key not in FILE]:
@@ -93,7 +93,7 @@ def read(file: Path, workdir: Path, arguments: Sequence[str] = ()) -> list[Row]:
 
 
 def _row(name: str, row: object, values: dict, workdir: Path, arguments: Sequence[str]) -> Row:
-    """Returns a row, whose config has passed the checks of a run."""
+    """Returns a row after the checks of its config."""
     if not isinstance(row, dict):
         raise UserError(f"must be a table, such as [rows.{name}], found {row!r}")
     if not re.fullmatch(r"\w[\w.-]*", name):  # the beginning of a folder's name
@@ -139,8 +139,8 @@ def _flat(values: dict, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _argument(key: str, value: object) -> str:
-    """Returns --config.KEY=VALUE, as it would be typed."""
+    """Returns --config.KEY=VALUE for a command line."""
     value = tuple(value) if isinstance(value, list) else value
-    if not isinstance(value, str | int | float | tuple):  # TOML has dates, too
+    if not isinstance(value, str | int | float | tuple):  # TOML also has dates
         raise UserError(f"{key} must be a string, a number, true, false or an array, found {value}")
     return f"--config.{key}={value}"

@@ -1,7 +1,7 @@
 """The keys that only --mode=sweep reads."""
 
 KEYS = {
-    # Runs at the same time; 0: one a GPU, elsewhere one, which has all devices. Of more than there
-    # are GPUs, several share a GPU and its memory.
+    # Simultaneous runs; 0: one per GPU, without GPUs one on all devices. With more runs than GPUs,
+    # several share a GPU and its memory.
     "sweep.processes": [0, "at least 0"],
 }

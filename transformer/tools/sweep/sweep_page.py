@@ -1,4 +1,4 @@
-"""The table of a sweep, for a terminal and a page, and as values for JSON; the page."""
+"""The tables of a sweep for terminal, page and JSON, and the sections of the page."""
 
 import math
 import shlex
@@ -15,7 +15,7 @@ from transformer.tools.sweep.sweep_file import Row
 
 
 class Summary(NamedTuple):
-    """A row's outcomes, one a seed, and its p-value against the first row."""
+    """A row's outcomes, one per seed, and its p-value against the first row."""
 
     row: Row
     outcomes: list[Outcome]
@@ -26,12 +26,12 @@ class Summary(NamedTuple):
         return [outcome for outcome in self.outcomes if outcome.result]
 
     def scores(self, name: str) -> list[float]:
-        """Returns a score of each run that has it."""
+        """Returns the score `name` of each run that has it."""
         return [x.scores[name] for x in self.finished() if name in x.scores]
 
 
 class Spread(NamedTuple):
-    """The mean of some numbers, and their sample standard deviation; NaN without enough of them."""
+    """Mean and sample standard deviation of numbers; NaN for too few."""
 
     mean: float
     deviation: float
@@ -44,7 +44,7 @@ class Spread(NamedTuple):
 
 
 def spread(numbers: Sequence[float]) -> Spread:
-    """Returns mean and deviation of numbers, of which some may be infinite."""
+    """Returns mean and deviation of numbers, some of them possibly infinite."""
     is_spread = len(numbers) > 1 and all(map(math.isfinite, numbers))
     return Spread(
         statistics.fmean(numbers) if numbers else math.nan,
@@ -53,12 +53,12 @@ def spread(numbers: Sequence[float]) -> Spread:
 
 
 def difference(summaries: Sequence[Summary], i: int, name: str) -> float:
-    """Returns the mean score of row i less that of the first row."""
+    """Returns the mean score of row i minus that of the first row."""
     return spread(summaries[i].scores(name)).mean - spread(summaries[0].scores(name)).mean
 
 
 def about(summaries: Sequence[Summary], best_by: str, best_is: str) -> list[str]:
-    """Returns lines on how to read the"""
+    """Returns lines that explain the table."""
     first, name = summaries[0].row.name, title(best_by)
     lines = [
         f"{name} of the final evaluation ({best_is} is best) by seed, and its mean ± sample "
@@ -66,7 +66,7 @@ def about(summaries: Sequence[Summary], best_by: str, best_is: str) -> list[str]
         f"The difference is of the means, from {first}. The time is that of a run's training "
         "steps, without validations and compiling.",
     ]
-    # {(score, seed, method): rows}: rows may share different seeds with the first.
+    # {(score, seed, method): rows}: the seed shared with the first row may differ between rows.
     tests = {}
     for summary in summaries:
         if summary.p:
@@ -82,7 +82,7 @@ def about(summaries: Sequence[Summary], best_by: str, best_is: str) -> list[str]
 
 
 def score_table(summaries: Sequence[Summary], best_by: str) -> Table:
-    """Returns a row per row: its size, its time, the score of each seed, mean, difference, p."""
+    """Returns each row's size, time, score by seed, mean, difference and p-value."""
     seeds = sorted({x.run.seed for summary in summaries for x in summary.outcomes})
     columns = ["row", "parameters", "steps", "time", *(f"seed {seed}" for seed in seeds)]
     columns += [f"{name_of(best_by)}, mean ± sd", "difference", "p"]
@@ -104,12 +104,12 @@ def score_table(summaries: Sequence[Summary], best_by: str) -> Table:
 
 
 def _from_to(texts: Sequence[str]) -> str:
-    """Returns the first and the last text, '900 to 1,000'; one if all are the same."""
+    """Returns '900 to 1,000' for the first and the last text; '900' if they are equal."""
     return " to ".join(dict.fromkeys([texts[0], texts[-1]])) if texts else "-"
 
 
 def _p(p: PValue) -> str:
-    """Returns '0.032 (+4.31)': a p-value, and the difference of the two runs that it is of."""
+    """Returns '0.032 (+4.31)': a p-value, and the difference of its two runs."""
     value = f"{p.value:.3f}" if p.value >= 0.001 else "<0.001"
     return f"{value} ({_signed(p.of, p.difference)})"
 
@@ -119,14 +119,14 @@ def _signed(name: str, difference: float) -> str:
 
 
 def _score(outcome: Outcome | None, name: str) -> str:
-    """Returns the score of a seed; '-' if the row has no run with it."""
+    """Returns a run's score as text; 'none' without the score, '-' without a run."""
     if not outcome:
         return "-"
     return in_digits(name, outcome.scores[name]) if name in outcome.scores else "none"
 
 
 def further_table(summaries: Sequence[Summary], best_by: str) -> Table:
-    """Returns a row per row: the other scores of the results, and the time of a step."""
+    """Returns each row's other scores and its time per step."""
     names = [name for x in summaries for run in x.finished() for name in run.scores]
     names = [name for name in dict.fromkeys(names) if name != best_by]
     rows = []
@@ -138,7 +138,7 @@ def further_table(summaries: Sequence[Summary], best_by: str) -> Table:
 
 
 def values(summaries: Sequence[Summary], best_by: str, best_is: str) -> dict:
-    """Returns a sweep as the values that sweep.json has."""
+    """Returns the content of sweep.json."""
     rows = []
     for i, (row, outcomes, p) in enumerate(summaries):
         runs = [

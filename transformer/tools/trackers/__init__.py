@@ -1,1 +1,1 @@
-"""Services that a run's numbers are logged to: config.train.trackers. Read services.py."""
+"""Experiment trackers of a run, config.train.trackers. Read services.py."""

@@ -1,8 +1,8 @@
 """Sends a run's numbers to Weights & Biases and to MLflow.
 
 Each package reads its own environment variables (WANDB_PROJECT, WANDB_MODE, MLFLOW_TRACKING_URI,
-MLFLOW_EXPERIMENT_NAME, ...). WORKDIR/trackers.json keeps the id that a service gave the run: a
-resumed run goes on in the same curves.
+MLFLOW_EXPERIMENT_NAME, ...). WORKDIR/trackers.json keeps the run's id in each service, so that a
+resumed run continues its curves.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ def wandb(workdir: Path, config: dict) -> contextlib.AbstractContextManager[OnLo
 
         folder = None if paths.in_bucket(workdir) else workdir
         run = wandb.init(id=run_id, resume="allow", name=workdir.name, dir=folder, config=config)
-        # W&B's own step can only go up, but a resumed run logs the steps after its checkpoint
-        # again. So the x-axis of all curves is a number that we log, 'step'.
+        # W&B's own step can only increase, but a resumed run logs the steps after its checkpoint
+        # again. So the x-axis is a logged number, 'step'.
         run.define_metric("*", step_metric="step")
         return run.id, lambda step, numbers: run.log({"step": step, **numbers}), run.finish
 
@@ -53,17 +53,16 @@ def mlflow(workdir: Path, config: dict) -> contextlib.AbstractContextManager[OnL
 
 @contextlib.contextmanager
 def tracked(name: str, start: Callable[[str | None], OpenRun], workdir: Path) -> Iterator[OnLog]:
-    """Opens the run in a service by `start(its id, None if it is new)`; yields what sends a line.
+    """Opens the run in a service by `start(id, or None for a new run)`; yields its `OnLog`.
 
-    Numbers are sent as 'train/loss', ...; texts are in metrics.jsonl alone. UserError if the
-    service does not start. If it fails later, it gets nothing more, with an error in the log: a
-    service that is down is no reason not to train.
+    Numbers are sent as 'train/loss', ...; texts are only in metrics.jsonl. UserError if the service
+    does not start; after a later failure, an error is logged and training continues without it.
     """
     file, has_failed = workdir / IDS, False
     ids = paths.read_json_object(file) if file.exists() else {}
     try:
         run_id, send, close = start(ids.get(name))
-    except Exception as error:  # of any type: each package has its own, for a network, a login, ...
+    except Exception as error:  # of any type: packages have their own, for network, login, ...
         raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
     paths.write_json(file, {**ids, name: run_id})
 
@@ -72,7 +71,7 @@ def tracked(name: str, start: Callable[[str | None], OpenRun], workdir: Path) ->
         try:
             if not has_failed:
                 call(*arguments)
-        except Exception as error:  # of any type, as at the start; training must go on
+        except Exception as error:  # of any type; training must go on
             has_failed = True
             logging.error("%s gets nothing more: %s", name, error)
 

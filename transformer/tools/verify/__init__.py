@@ -1,1 +1,1 @@
-"""Whether the checkpoints of a run are as they were saved: `verify.py`."""
+"""--mode=verify: compares checkpoints with their checksums. Read verify.py."""
