@@ -15,8 +15,8 @@ class Mode(NamedTuple):
     code: str
     about: str  # one sentence for --help
     arguments: str = "--workdir=DIR"  # of --mode=NAME, for --help
-    # The mode starts from a run's 'workdir', several 'workdirs', a 'config', a 'foreign' folder
-    # that is no run, or a file that names several 'configs'.
+    # The mode starts from a run's 'workdir', several 'workdirs', a 'config', a 'foreign' folder of
+    # another program, or a file that names several 'configs'.
     start: str = "workdir"
     keys: str = ""  # "module:KEYS", the table of the mode's own keys; must not import JAX
     tasks: tuple[str, ...] = ()  # the tasks that have the mode; () for all

@@ -130,8 +130,8 @@ class Checkpoints:
         step = next(undamaged, None)
         if step is None:
             raise UserError(
-                f"no checkpoint in {self._workdir / LATEST} is undamaged, so that there is none to "
-                "resume from (see the warnings above); nothing was deleted"
+                f"all checkpoints in {self._workdir / LATEST} are damaged, none to resume from "
+                "(see the warnings above); nothing was deleted"
             )
         self._latest.check_identity(step, self._identity)
         params = self._latest.restore(step, PARAMS, params)

@@ -104,7 +104,7 @@ def normalised(texts: Iterable[str], form: str) -> list[str]:
 def load(model_bytes: bytes, name: str) -> Pieces:
     """Loads the bytes of a .model file; `name` is for error messages.
 
-    UserError if it is no SentencePiece model, or its special pieces have other ids.
+    UserError if it is not a SentencePiece model, or its special pieces have other ids.
     """
     processor = load_processor(model_bytes, name)
     ids = (processor.pad_id(), processor.eos_id(), processor.unk_id(), processor.bos_id())
@@ -156,7 +156,7 @@ def learn_pieces(
 
 
 def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
-    """Loads the bytes of a .model file, with any special ids; UserError if it is no model."""
+    """Loads the bytes of a .model file, with any special ids; UserError for other bytes."""
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         # Fails for a corrupt model, whose pieces are not UTF-8.

@@ -76,7 +76,7 @@ class Named(NamedTuple):
 def part(box: str, text: str, **given: Any) -> Part:
     """Returns the constructor of a part, with its own fields and the keywords in `given` it takes.
 
-    Example: part("norm", "rms(epsilon=1e-5)", dtype=jnp.float32). UserError if `text` is no part.
+    Example: part("norm", "rms(epsilon=1e-5)", dtype=jnp.float32). UserError unless `text` is a part.
     """
     [made] = parts(box, text, 1, **given)
     return made
@@ -94,8 +94,8 @@ def parts(box: str, pattern: str, num_layers: int, **given: Any) -> tuple[Part, 
 def parse(box: str, pattern: str, key: str = "") -> list[Named]:
     """Returns the parts of a pattern such as "local(window=16), attention", defaults filled in.
 
-    UserError if the pattern is no list of the box's parts with their fields. The message names the
-    `key` of config.model, by default the box.
+    UserError if the pattern is not a list of the box's parts with their fields; its message names
+    the `key` of config.model, by default the box.
     """
     key = f"model.{key or box}"
     try:

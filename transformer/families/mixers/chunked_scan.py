@@ -16,8 +16,8 @@ Tree = Any
 def text_starts(x_BTD: Array, segments_BT: Array | None) -> Array:
     """Returns where a row continues with another text, or with padding: bool [B, T].
 
-    Segments 1 1 2 2 0 give 0 0 1 0 1. The first position is no start, because it continues the
-    scan's initial state.
+    Segments 1 1 2 2 0 give 0 0 1 0 1. The first position is not a start, because it continues
+    the scan's initial state.
     """
     if segments_BT is None:
         return jnp.zeros(x_BTD.shape[:2], bool)

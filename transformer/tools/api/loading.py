@@ -27,7 +27,7 @@ def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> Any:
     """Returns a trained run's model: a TranslationModel, a LanguageModel or a Classifier.
 
     `changes` are keys of its config, such as {"decode.beam_width": 8, "evaluate.weights": "best"}.
-    UserError for a folder that is no run, for a key that is unknown or that the params depend on,
+    UserError for a folder without a run, for a key that is unknown or that the params depend on,
     and for another task.
     """
     folder, arguments = paths.path(str(workdir)), as_arguments(changes)

@@ -5,21 +5,21 @@
 A page is `html(title, sections)`, a section a title and its parts in reading order. A part is
 
     str       a paragraph of plain text, with `code` between backticks
-    dict      {label: text}, a line each
+    dict      {label: text}, one per line
     Table     columns and rows of texts and numbers; numbers are aligned right
     Plot      a Vega-Lite specification with its data inside ({"data": {"values": [...]}}), a
               description in words, and the same numbers as a Table, for screen readers.
               A plot is as wide as its column, in the colours of the page: leave out `width`,
               `$schema`, `config` and colours. Neighbouring plots share a grid; a single plot is as
-              wide as the page. Print, and readers without scripts, get a still picture
+              wide as the page. In print and without scripts it is a still picture
     Markup    any other HTML, with its style and script. `markup(name, ...)` fills in a template,
               which escapes all texts. Colours are the CSS variables of page.css, var(--ink) and so
-              on. The style is global: begin its selectors with a class of your own. The script runs
-              once, in a scope of its own, even if several Markups of a page have the same
+              on. The style is global, so its selectors begin with a class of the Markup. A script
+              runs once per page, in its own scope, even if several Markups have it
 
 page.html is the template of a page, which escapes texts, titles and captions. A Plot must have no
 NaN or infinity, because JSON has neither. Scripts and data are embedded, and a content security
-policy forbids the page any network access.
+policy blocks all network access.
 """
 
 import functools

@@ -77,7 +77,7 @@ def abstract_devices(topology: str) -> list[jax.Device]:
     try:
         return topologies.get_topology_desc(topology, platform="tpu").devices
     except jax.errors.JaxRuntimeError as error:
-        raise UserError(f"config.plan.topology={topology} is no slice of a pod: {error}") from error
+        raise UserError(f"config.plan.topology={topology} is not a pod slice: {error}") from error
 
 
 def description(gpu: GPU) -> str:

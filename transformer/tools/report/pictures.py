@@ -30,7 +30,7 @@ def read(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[Image.I
         raise UserError(f"there are {len(corpus)} images now, and {len(names)} in the result")
     encoded, _, read_names = corpus.read(lines)
     if read_names != [names[line] for line in lines]:
-        raise UserError("they are others than those of the result")
+        raise UserError("they differ from those of the result")
     view = image_classification.evaluation_view(config)
     return [
         images.decode(x, name, view.channels) for x, name in zip(encoded, read_names, strict=True)

@@ -102,7 +102,7 @@ class Service:
         return answer | ({"hypotheses": several} if count > 1 else {})
 
     async def health(self) -> dict[str, Any]:
-        """Says that the service answers, and by which models."""
+        """Status, and the names of the models."""
         return {"status": "ok", "models": list(self.models)}
 
     async def metrics_text(self) -> Response:

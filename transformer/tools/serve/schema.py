@@ -13,7 +13,7 @@ Texts = Annotated[list[str], Field(fail_fast=True)]
 
 
 class TranslateRequest(BaseModel, extra="forbid", strict=True):
-    """What POST /translate is asked."""
+    """A request of POST /translate."""
 
     text: str | Texts = Field(
         description="What to translate. Each line of a text is translated by itself.",
@@ -32,7 +32,7 @@ class Translation(BaseModel):
 
 
 class TranslateAnswer(BaseModel):
-    """What POST /translate answers, in the order of the texts."""
+    """The answer of POST /translate, in the order of the texts."""
 
     translations: list[str]
     hypotheses: list[list[Translation]] | None = Field(
@@ -41,7 +41,7 @@ class TranslateAnswer(BaseModel):
 
 
 class Error(BaseModel):
-    """Why a request has no answer."""
+    """The answer to a failed request."""
 
     error: str
 

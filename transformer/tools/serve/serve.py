@@ -65,7 +65,7 @@ def serve(config: ConfigDict, workdir: Path) -> None:
     logging.info("%s at http://%s:%d; Ctrl-C ends", ", ".join(names), host, port)
 
     def stop(number: int, _: object) -> None:
-        logging.info("stopping: what has begun is answered; a second Ctrl-C ends at once")
+        logging.info("stopping after the requests in progress; a second Ctrl-C ends at once")
         server.force_exit = server.should_exit and number == signal.SIGINT
         server.should_exit = True
 
