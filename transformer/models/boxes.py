@@ -76,7 +76,7 @@ class Named(NamedTuple):
 def part(box: str, text: str, **given: Any) -> Part:
     """Returns the constructor of a part, with its own fields and the keywords in `given` it takes.
 
-    Example: part("norm", "rms(epsilon=1e-5)", dtype=jnp.float32). UserError unless `text` is a part.
+    Example: part("norm", "rms(epsilon=1e-5)", dtype=jnp.float32). UserError for an unknown part.
     """
     [made] = parts(box, text, 1, **given)
     return made
