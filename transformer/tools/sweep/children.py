@@ -124,6 +124,7 @@ def _start(run: Run, environment: dict[str, str]) -> Child:
     """Starts a run, whose output is appended to `run.log`."""
     # Each run is a single process, even if Slurm or another launcher started the sweep.
     inherited = {name: x for name, x in os.environ.items() if name not in CLUSTER_VARIABLES}
+    step = newest_step(run)  # before the process can log another one
     with open(run.log, "ab") as output:
         process = subprocess.Popen(
             [sys.executable, str(LAUNCH), *run.arguments],
@@ -134,7 +135,7 @@ def _start(run: Run, environment: dict[str, str]) -> Child:
             # Ctrl-C would reach all processes of the terminal: only `run_all` forwards it.
             start_new_session=True,
         )
-    return Child(run, environment, process, newest_step(run))
+    return Child(run, environment, process, step)
 
 
 def _terminate(running: Sequence[Child]) -> None:
