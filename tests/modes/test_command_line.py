@@ -276,6 +276,7 @@ STARTS = [start for start in STARTS if start[0] in registry.MODES]
             ["train.num_steps=abc", "an integer, such as 30000"],
         ),
         ([TEXT, "--config.train.num_steps=1.5"], ["train.num_steps=1.5", "an integer"]),
+        ([TEXT, "--config.train.num_steps=0"], ["train.num_steps must be at least 1, found 0"]),
         ([TEXT, "--config.train.num_steps="], ["config.train.num_steps", "an integer"]),
         ([TEXT, "--config.model.d_model"], ["--config.model.d_model: ", "256"]),
         ([TEXT, "--config.model.d_model", "--config.train.seed=1"], ["--config.model.d_model: "]),

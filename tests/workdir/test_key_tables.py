@@ -1,7 +1,6 @@
 """The table of keys: every key has its type and fulfils its rule before a run starts."""
 
 import pytest
-from helpers.command_line import TEXT, mistake
 from ml_collections import ConfigDict
 
 from configs import parallel_text
@@ -51,6 +50,11 @@ def test_what_is_right_passes():
     key_tables.check_values({f"a.{key}": value for key, value in right.items()}, TABLE)
 
 
+# Numbers whose rule depends on another key: the task's or the mode's own check has it.
+OWN_CHECKS = {"data.batch_tokens", "data.max_length", "data.num_classes", "data.row_length"}
+OWN_CHECKS |= {"evaluate.batch_tokens", "export.max_length"}
+
+
 def tables():
     """Yields (config, table) of each task and mode."""
     for task in registry.TASKS:
@@ -59,64 +63,29 @@ def tables():
         yield key_tables.set_mode_keys(ConfigDict(), mode), key_tables.mode_table(mode)
 
 
-def test_every_default_fulfils_its_rule():
+def test_every_number_has_a_rule_and_every_default_fulfils_its_own():
     """And so each rule can be read."""
     for config, table in tables():
         key_tables.check_values(key_tables.flatten(config), table)
         for key, entry in table.items():
-            assert not isinstance(entry, list) or len(entry) == 2
-            key_tables.check_values({key: key_tables.default_of(entry)}, table)
+            default = key_tables.default_of(entry)
+            key_tables.check_values({key: default}, table)
+            is_free = key in OWN_CHECKS or type(default) not in (int, float)
+            assert is_free if not isinstance(entry, list) else len(entry) == 2, key
 
 
-@pytest.mark.parametrize(
-    ("argument", "said"),
-    [
-        ("train.num_steps=0", "config.train.num_steps must be at least 1, found 0"),
-        ("model.d_model=7", "config.model.d_model must be even and at least 4, found 7"),
-        ("model.dropout_rate=nan", "config.model.dropout_rate must be a finite number in float32"),
-        ("decode.method=bea", "config.decode.method must be one of 'beam'"),
-        ("decode.seed=2147483648", "config.decode.seed must be below 2^31, found 2147483648"),
-        (
-            "optimizer.arguments.b1=1",
-            "config.optimizer.arguments.b1 must be at least 0 and below 1",
-        ),
-    ],
-)
-def test_the_command_line_is_checked_before_a_mode_is_imported(argument, said):
-    assert mistake(TEXT, f"--config.{argument}").startswith(said)
-
-
-WRONG = {
-    **dict.fromkeys(("train.num_steps", "train.accumulate", "train.log_every", "loss.blocks"), 0),
-    **dict.fromkeys(("train.save_every", "evaluate.average_last", "model.num_layers"), 0),
-    **dict.fromkeys(("model.num_heads", "vocabulary.size", "data.max_length"), 0),
-    **dict.fromkeys(("evaluate.every", "evaluate.patience", "evaluate.samples"), -1),
-    **dict.fromkeys(("model.d_ff", "model.key_size", "model.max_positions", "train.seed"), -1),
-    **dict.fromkeys(("model.dropout_rate", "loss.label_smoothing", "optimizer.arguments.b2"), 1.0),
-    **dict.fromkeys(("optimizer.arguments.eps", "optimizer.schedule.factor"), 0.0),
-    **dict.fromkeys(("optimizer.clip_norm", "decode.length_alpha"), -1.0),
-    **dict.fromkeys(("parallel.strategy", "evaluate.weights", "vocabulary.kind"), "wrong"),
-    **dict.fromkeys(("loss.smoothed_over", "vocabulary.normalisation", "model.dtype"), "wrong"),
-    **dict.fromkeys(("decode.length_penalty", "decode.utility", "decode.method"), "wrong"),
-    **dict.fromkeys(("decode.beam_width", "decode.num_samples", "decode.extra_length"), 0),
-    **dict.fromkeys(("decode.batch_tokens", "decode.chunk_lines", "decode.num_hypotheses"), 0),
-    **dict.fromkeys(("decode.top_k", "decode.seed", "decode.min_length", "decode.workers"), -1),
-    **{"decode.temperature": 0.0, "decode.top_p": 1.1, "decode.max_length": 15},
-    **{"decode.stopping": "first", "translate.format": "xml", "model.tied_embeddings": "both"},
-}
+CHOICES = ["parallel.strategy", "evaluate.weights", "vocabulary.kind", "vocabulary.normalisation"]
+CHOICES += ["loss.smoothed_over", "model.dtype", "model.tied_embeddings", "decode.length_penalty"]
+CHOICES += ["decode.utility", "decode.method", "decode.stopping", "translate.format"]
 KEYS = key_tables.flatten(parallel_text.get_config())  # some go with families/sampling
 
 
-@pytest.mark.parametrize("key", [key for key in WRONG if key in KEYS])
-def test_a_key_has_a_rule(key):
+@pytest.mark.parametrize("key", [key for key in CHOICES if key in KEYS])
+def test_a_choice_is_one_of_its_names(key):
     config = parallel_text.get_config()
-    config.update_from_flattened_dict({key: WRONG[key]})
-    with pytest.raises(UserError, match=rf"^config\.{key} must be .*, found"):
+    config.update_from_flattened_dict({key: "wrong"})
+    with pytest.raises(UserError, match=rf"^config\.{key} must be one of '.*, found 'wrong'"):
         key_tables.check(config)
-
-
-def test_every_key_of_decoding_has_a_rule():
-    assert {key for key in KEYS if key.startswith("decode.")} <= WRONG.keys()
 
 
 @pytest.mark.parametrize(
