@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.checkpoints import flip_a_bit, one_line
+from helpers.checkpoints import flip_a_bit
 
 from transformer.checkpoints import manager, weights
 from transformer.checkpoints.weights import flatten, unflatten
@@ -75,9 +75,8 @@ def test_a_skipped_prefix_starts_anew(saved):
 def test_a_head_that_only_the_other_run_has_can_be_skipped(saved):
     new = {name: x for name, x in params(9).items() if name != "head"}
     assert "head/kernel" not in load(saved, new, skip="head")
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=r"head/kernel has the shape \(8, 2\), expected \(none\)"):
         load(saved, new)
-    assert "the parameter head/kernel has the shape (8, 2), expected (none)" in one_line(error)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +84,12 @@ def test_a_head_that_only_the_other_run_has_can_be_skipped(saved):
     [
         ({"head": {"kernel": np.zeros((8, 5))}}, "", "the shape .8, 2., expected .8, 5."),
         ({"footer": np.zeros(2)}, "", "footer has the shape .none., expected .2,."),
-        ({}, "haed", r"^config\.train\.init_skip: 'haed' must be a prefix"),
+        ({}, "haed", r"config\.train\.init_skip: 'haed' must be a prefix"),
     ],
 )
 def test_any_other_mismatch_names_the_parameter(saved, changes, skip, words):
-    with pytest.raises(UserError, match=words) as error:
+    with pytest.raises(UserError, match=rf"\A(?=.*config\.train\.init_skip).*{words}.*\Z"):
         load(saved, params(9) | changes, skip)
-    assert "config.train.init_skip" in one_line(error)
 
 
 def test_another_identity_is_refused_unless_it_is_skipped(saved):
@@ -106,9 +104,9 @@ def test_another_vocabulary_is_refused_with_the_folder_to_use(tmp_path):
     save(tmp_path, s1=1.0)
     (tmp_path / "vocabulary").mkdir()
     (tmp_path / "vocabulary" / "shared.model").touch()
-    with pytest.raises(UserError) as error:
+    said = rf"\A.* --config.vocabulary.model={tmp_path}/vocabulary, or .*\Z"
+    with pytest.raises(UserError, match=said):
         load(tmp_path, identity={"vocabulary": "others"})
-    assert f"--config.vocabulary.model={tmp_path}/vocabulary, or " in one_line(error)
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):

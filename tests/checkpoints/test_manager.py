@@ -16,7 +16,6 @@ from helpers.checkpoints import (
     contents,
     flip_a_bit,
     load,
-    one_line,
     restore,
     state,
     steps,
@@ -232,10 +231,9 @@ def test_without_a_whole_checkpoint_nothing_is_deleted(copy):
         flip_a_bit(next((copy / "checkpoints" / str(step) / "opt_state").rglob("d/*")))
     before = contents(copy)
     checkpoints = checkpoints_of(copy, keep=3)
-    with pytest.raises(ValueError, match="none to resume from") as raised:
+    with pytest.raises(UserError, match=r"\A.*none to resume from.*\Z"):
         restore(checkpoints)
     checkpoints.close()
-    one_line(raised)
     assert contents(copy) == before
 
 
@@ -357,9 +355,8 @@ def test_what_was_trained_and_cannot_be_resumed_is_refused(copy, thin):
     """Such as a copy made to translate with: nothing of it is deleted."""
     thin(copy)
     before = contents(copy)
-    with pytest.raises(UserError, match=r"resumed; nothing was changed; give") as raised:
+    with pytest.raises(UserError, match=r"\A.*resumed; nothing was changed; give.*\Z"):
         manager.resumable(copy)
-    one_line(raised)
     checkpoints = checkpoints_of(copy, keep=1)
     with pytest.raises(UserError, match="nothing was changed"):
         restore(checkpoints)

@@ -13,7 +13,6 @@ from helpers.checkpoints import (
     assert_restores,
     checkpoints_of,
     load,
-    one_line,
     state,
 )
 
@@ -97,10 +96,9 @@ def test_other_shapes_are_one_line(three_steps):
         (16, 4, 4), kernel.dtype, sharding=kernel.sharding
     )
     options = {"weights": "latest", "average_last": 1}
-    said = r"layer_0/kernel has the shape \(16, 2, 8\), expected \(16, 4, 4\)"
-    with pytest.raises(UserError, match=said) as raised:
+    said = r"\A.*layer_0/kernel has the shape \(16, 2, 8\), expected \(16, 4, 4\).*\Z"
+    with pytest.raises(UserError, match=said):
         weights.load(three_steps, other, {"vocabulary": VOCABULARY}, **options)
-    one_line(raised)
 
 
 @pytest.mark.parametrize(
@@ -110,9 +108,8 @@ def test_other_shapes_are_one_line(three_steps):
 def test_paths_that_cannot_be_read_back_are_refused(tmp_path, name, refused):
     workdir = tmp_path / name
     if refused:
-        with pytest.raises(UserError, match="without backslashes and brackets") as raised:
+        with pytest.raises(UserError, match=r"\A.*without backslashes and brackets.*\Z"):
             checkpoints_of(workdir, keep=1)
-        one_line(raised)
         assert not workdir.exists()
         return
     checkpoints = checkpoints_of(workdir, keep=1)

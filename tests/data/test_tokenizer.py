@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 import sentencepiece
-from helpers.corpora import SIZE, one_line, text
+from helpers.corpora import SIZE, text
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from transformer.data import tokenizer
@@ -148,23 +148,30 @@ def test_a_fingerprint_is_of_what_ids_and_text_depend_on(section, field, value):
 )
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_text_that_does_not_support_a_vocabulary_is_one_line(kind, sentences, size, words):
-    with pytest.raises(UserError, match=rf"\A{words}") as raised:
+    with pytest.raises(UserError, match=rf"\A{words}.*\Z"):
         learn(sentences, kind=kind, size=size)
-    one_line(raised)
 
 
-def test_other_special_ids_are_refused():
+def other_special_ids():
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(text(0)), model_writer=model, vocab_size=50, minloglevel=2
     )
-    with pytest.raises(ValueError, match=r"given\.model: .*\(-1, 2, 0, 1\).*--pad_id=0") as raised:
-        tokenizer.load(model.getvalue(), "given.model")
-    one_line(raised)
+    return model.getvalue()
 
 
-@pytest.mark.parametrize("content", [b"", b"not a model", b"\0" * 1000], ids=["empty", "text", "0"])
-def test_not_a_model(content):
-    with pytest.raises(ValueError, match=r"^given\.model") as raised:
-        tokenizer.load(content, "given.model")
-    one_line(raised)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (lambda: b"", " is not a SentencePiece model"),
+        (lambda: b"not a model", " is not a SentencePiece model"),
+        (lambda: bytes(1000), " is not a SentencePiece model"),
+        # SentencePiece is C++: a piece that is no text could end the process, not only raise.
+        (lambda: learn(text(0)).replace(b"<unk>", b"<un\xbe>", 1), " is not a SentencePiece model"),
+        (other_special_ids, r": .*\(-1, 2, 0, 1\).*--pad_id=0"),
+    ],
+    ids=["empty", "text", "zeros", "damaged piece", "special ids"],
+)
+def test_a_model_that_is_none_is_refused_in_a_line(content, words):
+    with pytest.raises(UserError, match=rf"\Agiven\.model{words}.*\Z"):
+        tokenizer.load(content(), "given.model")

@@ -58,11 +58,6 @@ def steps(folder):
     return store.all_steps(folder)
 
 
-def one_line(raised):
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
-
-
 def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -1,7 +1,6 @@
 """The mode train: what it refuses, and what it changes in the workdir of another run."""
 
 import json
-import logging
 import shutil
 import signal
 
@@ -18,24 +17,6 @@ from transformer.tasks import saved_model, translation, vocabularies
 from transformer.training import start
 from transformer.workdir import config_files, saved_config
 from transformer.workdir.log import read
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "was"),
-    [
-        ("model.d_model", 16, 32),
-        ("model.residual", "pre", "'post'"),
-        ("model.dropout_rate", 0.25, 0.2),
-        ("vocabulary.size", 285, 293),
-        ("optimizer.arguments.b2", 0.997, 0.98),
-    ],
-)
-def test_another_model_is_refused_by_name(tiny_config, tiny_run, key, value, was):
-    before = (tiny_run.workdir / "config.json").read_bytes()
-    with pytest.raises(ValueError, match=f"config.{key}={was}, now it is {value!r}") as raised:
-        train.train(tiny_config({key: value}), tiny_run.workdir)
-    assert "\n" not in str(raised.value)
-    assert (tiny_run.workdir / "config.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -60,34 +41,31 @@ def test_an_ensemble_that_cannot_work_is_refused_before_training(
     (member / "config.json").write_text(json.dumps(config))
     asked = {"evaluate.ensemble": str(member), "vocabulary.size": 285, "decode.max_length": 16}
     asked |= {"evaluate.weights": "latest", **changes}
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError, match=rf"\A.*{said}.*\Z"):
         train.train(tiny_config(asked), tmp_path / "run")
-    assert "\n" not in str(error.value)
     assert not (tmp_path / "run" / "config.json").exists()
 
 
-@pytest.mark.parametrize(("num_steps", "said"), [(40, False), (39, True)])
+@pytest.mark.parametrize(("num_steps", "is_said"), [(40, False), (39, True)])
 def test_fewer_steps_than_the_warm_up_are_said(
-    tiny_config, tmp_path, monkeypatch, caplog, num_steps, said
+    tiny_config, tmp_path, monkeypatch, caplog, num_steps, is_said
 ):
     """A warning at the start, before anything is prepared."""
     monkeypatch.delattr(translation, "prepare")
     with pytest.raises(AttributeError):
         train.train(tiny_config({"train.num_steps": num_steps}), tmp_path)
-    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    expected = (
-        "config.train.num_steps=39 ends within the warm-up, below the peak of the learning rate: "
-        "consider config.optimizer.schedule.warmup_steps=13"
-    )
-    assert warnings == [expected] * said
+    said = "config.train.num_steps=39 ends within the warm-up, below the peak of the learning rate"
+    expected = f"{said}: consider config.optimizer.schedule.warmup_steps=13"
+    assert caplog.messages == [expected] * is_said
 
 
-@pytest.mark.parametrize(("key", "said"), [("validation", True), ("test", True), ("train", False)])
-def test_scores_of_the_training_text_are_said(tiny_config, caplog, key, said):
+@pytest.mark.parametrize(
+    ("key", "is_said"), [("validation", True), ("test", True), ("train", False)]
+)
+def test_scores_of_the_training_text_are_said(tiny_config, caplog, key, is_said):
     prepare.check(tiny_config({f"data.{key}": "train"}))
-    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    actual = [f"config.data.{key}='train' is the training data" in x for x in warnings]
-    assert actual == [True] * said
+    expected = f"config.data.{key}='train' is the training data"
+    assert [x.partition(":")[0] for x in caplog.messages] == [expected] * is_said
 
 
 def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, monkeypatch):
@@ -105,7 +83,13 @@ def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, mo
 
 
 def test_finished_run_is_only_evaluated_again(tiny_run, tiny_config, tmp_path, capsys):
+    """And a run of another model leaves it as it is."""
     copied = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    files = contents(copied)
+    for key, value, was in (("model.d_model", 16, 32), ("vocabulary.size", 285, 293)):
+        with pytest.raises(UserError, match=rf"\A.*config\.{key}={was}, now it is {value}.*\Z"):
+            train.train(tiny_config({key: value}), copied)
+    assert contents(copied) == files
     before = without_times(copied), newest(copied)
     [said] = read(copied, "evaluations.jsonl")
     data_dir = f"--config.data.data_dir={tiny_run.config.data.data_dir}"
@@ -132,9 +116,8 @@ def test_training_leaves_a_copy_made_to_translate_with_as_it_is(
     copy = tmp_path / "copy"
     shutil.copytree(tiny_run.workdir, copy, ignore=shutil.ignore_patterns("checkpoints", "params"))
     before = contents(copy)
-    with pytest.raises(UserError, match=r"cannot be resumed; nothing was changed") as error:
+    with pytest.raises(UserError, match=r"\A.*cannot be resumed; nothing was changed.*\Z"):
         train.train(tiny_config(changes), copy)
-    assert "\n" not in str(error.value)
     assert contents(copy) == before
 
 

@@ -89,11 +89,14 @@ def test_json_objects_keep_what_they_hold(translated):
     assert second["score"] < first["score"]
 
 
-def answered_in_turn(source, into, *, end, config, workdir, monkeypatch):
-    """The answers to three lines, of which each is written when the one before is answered.
-
-    `source` is standard input, to which `into` writes; `end(into)` ends it.
-    """
+@pytest.mark.parametrize(("terminal", "chunk_lines"), [(True, 100), (False, 1)])
+def test_a_line_is_answered_before_the_next_one_is_written(
+    reversal_run, monkeypatch, terminal, chunk_lines
+):
+    """Typed, at once; by a program that waits for answers, with config.decode.chunk_lines=1."""
+    config = saved_config.read_config(reversal_run)
+    config.decode.chunk_lines = chunk_lines
+    source, into = reversed(os.openpty()) if terminal else os.pipe()
     readable, writable = os.pipe()
     answers = []
 
@@ -103,40 +106,18 @@ def answered_in_turn(source, into, *, end, config, workdir, monkeypatch):
             if not select.select([readable], [], [], 60)[0]:
                 break
             answers.append(os.read(readable, 100))
-        end(into)
+        os.write(into, b"\x04") if terminal else os.close(into)
 
     partner = threading.Thread(target=talk)
     with open(source) as stdin, open(writable, "w") as stdout:
         monkeypatch.setattr(sys, "stdin", stdin)
         monkeypatch.setattr(sys, "stdout", stdout)
         partner.start()
-        translate.translate(config, workdir)
+        translate.translate(config, reversal_run)
     partner.join()
     os.close(readable)
-    return answers
-
-
-def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
-    """Even with config.decode.chunk_lines=100."""
-    keyboard, terminal = os.openpty()
-    answers = answered_in_turn(
-        *(terminal, keyboard),
-        end=lambda keyboard: os.write(keyboard, b"\x04"),
-        config=saved_config.read_config(reversal_run),
-        workdir=reversal_run,
-        monkeypatch=monkeypatch,
-    )
-    os.close(keyboard)
-    assert answers == [b"c b a\n", b"\n", b"g h\n"]
-
-
-def test_a_program_that_waits_for_answers_gets_them(reversal_run, monkeypatch):
-    """With config.decode.chunk_lines=1 nothing is read ahead from a pipe."""
-    config = saved_config.read_config(reversal_run)
-    config.decode.chunk_lines = 1
-    answers = answered_in_turn(
-        *os.pipe(), end=os.close, config=config, workdir=reversal_run, monkeypatch=monkeypatch
-    )
+    if terminal:
+        os.close(into)
     assert answers == [b"c b a\n", b"\n", b"g h\n"]
 
 

@@ -1,8 +1,6 @@
 """A folder's checksums name each file that is not what was written, on a disk and in a bucket."""
 
 import errno
-import hashlib
-import json
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,13 +17,6 @@ def sealed(folder, about=None):
         paths.write_file(folder / name, name.encode())
     paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder, about))
     return folder
-
-
-def forged(files, about):
-    """Returns a checksum file of any content, with the right checksum of its own."""
-    digest = hashlib.sha256(json.dumps([files, about] if about else files).encode()).hexdigest()
-    values = {"files": files, **({"about": about} if about else {}), "sha256": digest}
-    return json.dumps(values, indent=1).encode()
 
 
 def test_a_changed_note_or_checksum_is_a_mismatch_of_the_checksum_file(tmp_path):

@@ -7,6 +7,7 @@ import stat
 import pytest
 from fsspec.registry import _registry, known_implementations
 from helpers.buckets import RUN, objects
+from helpers.runs import without_times
 
 import launch
 from transformer.checkpoints import manager
@@ -55,12 +56,6 @@ def test_a_folder_that_cannot_be_created_is_a_user_error(write):
 # In a bucket
 
 
-def untimed(lines):
-    """Returns the lines of a log without the values that depend on the machine."""
-    times = ("step_seconds", "seconds_left", "tokens_per_second", "waiting", "mfu")
-    return [{k: v for k, v in line.items() if k not in times} for line in lines]
-
-
 @pytest.mark.slow
 def test_a_run_in_a_bucket_equals_one_on_a_disk(
     bucket, tiny_run, tiny_config, answered, capsysbinary, monkeypatch
@@ -81,7 +76,7 @@ def test_a_run_in_a_bucket_equals_one_on_a_disk(
         assert in_bucket[name] == (local / name).read_bytes()
     scores = [log.read(workdir, "evaluations.jsonl")[-1] for workdir in (bucket, local)]
     assert scores[0] == scores[1]
-    assert untimed(log.read(bucket)) == untimed(log.read(local))
+    assert without_times(bucket) == without_times(local)
     top_level = {name.partition("/")[0] for name in in_bucket}
     on_disk = {path.name for path in local.iterdir()}
     assert top_level == on_disk - {"tensorboard", "lock"}

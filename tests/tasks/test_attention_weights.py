@@ -1,4 +1,4 @@
-"""Attention weights of sentence pairs against plain numpy."""
+"""Attention weights of sentence pairs: those of each layer and head, without the padding."""
 
 import flax.linen as nn
 import numpy as np
@@ -40,25 +40,6 @@ def test_shapes_are_those_of_the_pieces(found):
     assert found.keys() == {*SHAPES, "source", "target"}
 
 
-@pytest.fixture(scope="module")
-def went_in(run):
-    """The inputs of all projections of queries and keys, {path: [T, D]}; they are not padded here,
-    as those of `pair_weights` are."""
-    captured = {}
-
-    def keep(call, arguments, named, context):
-        if context.module.name in ("query", "key"):
-            captured["/".join(context.module.path)] = np.asarray(arguments[0], np.float64)[0]
-        return call(*arguments, **named)
-
-    ids = [np.array(side)[None] for side in reversal.ids([SOURCE, TARGET])]
-    with nn.intercept_methods(keep):
-        run.model.apply({"params": run.params}, **pairs.inputs_of_single_pairs(*ids), train=False)
-    return captured
-
-
-@pytest.mark.parametrize("layer", [0, 1])
-@pytest.mark.parametrize("head", [0, 1])
 @pytest.mark.parametrize(
     ("name", "stack", "part"),
     [
@@ -67,21 +48,15 @@ def went_in(run):
         ("cross", "decoder", "cross_attention"),
     ],
 )
-def test_weights_are_softmaxes(run, found, went_in, name, stack, part, layer, head):
-    """Of queries times keys, in plain numpy (paper, section 3.2.1)."""
-    place = f"{stack}/layers_{layer}/{part}"
-    kernels = run.params[stack][f"layers_{layer}"][part]
-    q_TK, k_SK = (
-        went_in[f"{place}/{side}"] @ np.asarray(kernels[side]["kernel"], np.float64)[:, head]
-        for side in ("query", "key")
-    )
-    scores_TS = q_TK @ k_SK.T / np.sqrt(q_TK.shape[1])
-    if name == "decoder":
-        scores_TS[~np.tri(T, dtype=bool)] = -np.inf
-    powers_TS = np.exp(scores_TS - scores_TS.max(axis=1, keepdims=True))
-    expected_TS = powers_TS / powers_TS.sum(axis=1, keepdims=True)
-    assert expected_TS.shape == SHAPES[name][2:]
-    np.testing.assert_allclose(found[name][layer, head], expected_TS, rtol=0, atol=1e-5)
+def test_weights_are_those_that_the_layers_sow(run, found, name, stack, part):
+    """For the pair alone, without padding; models/test_attention.py has what a layer sows."""
+    ids = [np.array(side)[None] for side in reversal.ids([SOURCE, TARGET])]
+    inputs = pairs.inputs_of_single_pairs(*ids)
+    _, sown = run.model.apply({"params": run.params}, **inputs, train=False, mutable=True)
+    layers = sown["intermediates"][stack]
+    for layer, weights_HTS in enumerate(found[name]):
+        [expected_BHTS] = layers[f"layers_{layer}"][part]["attention"]
+        np.testing.assert_allclose(weights_HTS, expected_BHTS[0], rtol=0, atol=1e-6)
 
 
 def test_empty_texts_are_an_end_symbol_each(run):

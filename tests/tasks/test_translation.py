@@ -9,7 +9,6 @@ import math
 import shutil
 import sys
 import unicodedata
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,8 +24,6 @@ from transformer.errors import UserError
 from transformer.modes import evaluate
 from transformer.tasks import losses, translation
 from transformer.workdir import log, saved_config
-
-ROOT = Path(__file__).resolve().parents[2]
 
 REFERENCES = ["The cat sat on the mat .", "He does not like big apples, she does!"]
 REFERENCES += ["¿ a b c d ?", ""]

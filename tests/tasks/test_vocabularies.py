@@ -1,13 +1,13 @@
 """The folder vocabulary/: learnt or taken over, and read; of pairs also modes/test_prepare.py."""
 
 import pathlib
+import re
 import shutil
 import unicodedata
 
 import pytest
 from helpers import corpora
 from helpers.checkpoints import flip_a_bit, truncate
-from helpers.damage import one_line_naming
 from ml_collections import ConfigDict
 
 from transformer.data import tokenizer
@@ -160,9 +160,8 @@ def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, 
         vocabularies.read(tmp_path, config)
         (tmp_path / "vocabulary" / "shared.model").unlink()
         damaged = "shared.model (missing)"
-    with pytest.raises(UserError, match="damaged") as raised:
+    with pytest.raises(UserError, match=rf"\A.*damaged.*{re.escape(str(damaged))}.*\Z"):
         vocabularies.read(tmp_path, config)
-    one_line_naming(raised.value, str(damaged))
 
 
 def taken_over(source, kind="bpe", **options):

@@ -21,26 +21,13 @@ from helpers.runs import assert_tensorboard_is_metrics, newest, translate_nothin
 
 from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
+from transformer.errors import UserError
 from transformer.modes import train
 from transformer.tasks import losses
 from transformer.training import start
 from transformer.workdir.log import read
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def test_checkpoints_are_where_they_belong(tiny_run):
-    names = lambda *parts: {p.name for p in tiny_run.workdir.joinpath(*parts).iterdir()}
-    assert names("checkpoints") == {"120", "160"}
-    assert names("params") == {"80", "120", "160"}
-    items = {"params", "opt_state"}
-    assert names("checkpoints", "160") & items == items
-    assert names("params", "160") & items == {"params"}
-    lines = [line for line in read(tiny_run.workdir) if line["kind"] == "validation"]
-    best = max(lines, key=lambda line: line["bleu"])
-    assert names("best") == {str(best["step"])}
-    sides = {"test.hypothesis", "test.reference", "test.source"}
-    assert names("evaluation") == {"test.json", *sides}
 
 
 # Killed, signalled, and resumed by the same command, in processes with one device
@@ -190,9 +177,8 @@ def test_what_does_not_fit_is_said_before_step_1(
     fails = {"side_effect": exhausted, "lower.return_value.compile.side_effect": exhausted}
     shown = lambda *_: Mock(**fails)
     monkeypatch.setattr(owner, name, shown if name == "compile_step" else exhausted)
-    with pytest.raises(ValueError, match=said) as raised:
+    with pytest.raises(UserError, match=rf"\A.*{said}.*\Z"):
         train.train(tiny_config(), tmp_path)
-    assert "\n" not in str(raised.value)
     assert not read(tmp_path)
     assert not (tmp_path / "checkpoints").exists()
 

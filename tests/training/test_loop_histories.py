@@ -5,6 +5,7 @@ signal can come at any event.
 """
 
 import contextlib
+import math
 import pathlib
 import random
 import types
@@ -178,3 +179,40 @@ def test_any_history_ends_as_an_uninterrupted_run(several, monkeypatch):
         assert run(world, monkeypatch) == expected
         assert (world.log, world.disk) == (plain.log, plain.disk)
         assert world.best == plain.best
+
+
+# Early stopping without a new best score.
+
+
+def validations(*scores):
+    """Returns log lines of validations with these BLEU scores, between lines of training."""
+    lines = []
+    for step, bleu in enumerate(scores, start=1):
+        lines += [{"kind": "train", "step": step, "loss": 1.0}]
+        lines += [{"kind": "validation", "step": step, "bleu": bleu}]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "stops"),
+    [
+        ([], 1, False),
+        ([1.0], 1, False),
+        ([1.0, 1.0], 1, True),
+        ([1.0, 1.1], 1, False),
+        ([3.0, 2.0, 2.5], 2, True),
+        ([3.0, 2.0, 2.5], 3, False),
+        ([3.0, 2.0, 3.1], 2, False),
+        ([3.0, 2.0, 3.0], 2, True),
+        ([1.0, 2.0, 3.0, 2.9], 2, False),
+        ([5.0, 1.0, 1.0, 1.0], 0, False),
+        ([3.0, math.nan, math.nan], 2, True),
+        ([math.nan, 3.0], 1, False),
+        ([3.0, "x", [1], 2.0], 1, True),
+    ],
+)
+def test_early_stopping_by_patience(scores, patience, stops):
+    due = loop.Due(9, 1, 1, patience, "bleu", "highest")
+    assert due.is_out_of_patience(validations(*scores)) == stops
+    lower = validations(*(-x if isinstance(x, float) else x for x in scores))
+    assert due._replace(best_is="lowest").is_out_of_patience(lower) == stops

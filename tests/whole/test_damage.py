@@ -14,13 +14,13 @@ import traceback
 
 import numpy as np
 import pytest
-from helpers import reversal
 from helpers.checkpoints import flip_a_bit, truncate
 from helpers.corpora import LENGTH, Source, learn
 from helpers.damage import damaged, one_line_naming
 
 from transformer.data import batches, packing, text_files, tokenizer
 from transformer.data.tokens import tokenise
+from transformer.errors import UserError
 from transformer.runtime import checksums
 
 
@@ -131,18 +131,9 @@ def test_any_corpus_file_gives_its_lines_or_is_refused(tmp_path, end, compress):
 def test_xz_is_not_the_older_format_that_has_no_check_of_its_content(tmp_path):
     path = tmp_path / "train.de.xz"
     path.write_bytes(lzma.compress(b"a\n", lzma.FORMAT_ALONE))
-    with pytest.raises(ValueError, match="is corrupt, or not in the format of its name") as raised:
+    words = rf"\A{path} is corrupt, or not in the format of its name.*\Z"
+    with pytest.raises(UserError, match=words):
         text_files.digest_and_count(path)
-    one_line_naming(raised.value, path)
-
-
-def test_a_piece_that_is_no_text_is_refused():
-    """SentencePiece is C++: damage could end the process, not only raise."""
-    model = reversal.vocabulary_model()
-    at = model.index(b"<unk>")
-    with pytest.raises(ValueError, match=r"^given\.model is not a SentencePiece model") as raised:
-        tokenizer.load(model[:at] + b"<un\xbe>" + model[at + 5 :], "given.model")
-    one_line_naming(raised.value, "given.model")
 
 
 def test_an_error_of_the_loader_is_there_at_once_with_its_own_traceback():

@@ -158,29 +158,28 @@ def layout(strategy, mesh):
     return {"parallel.strategy": strategy, "parallel.mesh": mesh}
 
 
-@pytest.mark.parametrize(
-    ("strategy", "mesh", "killed"), [("pmap", (0, 1, 1), 1), ("jit", (0, 1, 4), 0)], ids=str
-)
-def test_processes_train_as_one_stop_together_and_others_go_on(
-    start, alone, tmp_path, strategy, mesh, killed
-):
+def dies(run, killed):
+    """Kills one of two processes once step 30 is saved: the other ends, too."""
+    run.saves(30)
+    run.processes[killed].kill()
+    statuses = run.ends(within=60)
+    assert statuses[killed] == -signal.SIGKILL
+    assert statuses[1 - killed] not in (0, 2, 143), run.said()
+
+
+def test_processes_train_as_one_stop_together_and_others_go_on(start, alone, tmp_path):
     """Told to one of two processes, both stop after the same step; started again, when one is
     killed, the other ends; four go on from the newest checkpoint that is whole; an evaluation by
     two is theirs. How processes agree to stop, and an evaluation, know no strategy."""
-    values, workdir = layout(strategy, mesh), tmp_path / "run"
-    if strategy == "pmap":
-        run = start(workdir, 2, values=values)
-        run.reaches(5)
-        run.processes[1].terminate()
-        assert run.ends() == [143, 143], run.said()
-        assert not (workdir / "evaluations.jsonl").exists()
+    values, workdir = layout("pmap", (0, 1, 1)), tmp_path / "run"
+    run = start(workdir, 2, values=values)
+    run.reaches(5)
+    run.processes[1].terminate()
+    assert run.ends() == [143, 143], run.said()
+    assert not (workdir / "evaluations.jsonl").exists()
     resumed = start(workdir, 2, values=values)
-    resumed.saves(30)
-    resumed.processes[killed].kill()
-    statuses = resumed.ends(within=60)
-    assert statuses[killed] == -signal.SIGKILL
-    assert statuses[1 - killed] not in (0, 2, 143), resumed.said()
-    assert ("resuming from step" in resumed.said()[0]) == (strategy == "pmap")
+    dies(resumed, killed=1)
+    assert "resuming from step" in resumed.said()[0]
     files = (workdir / "checkpoints" / "30" / "opt_state").rglob("d/*")
     damaged = max(files, key=lambda path: path.stat().st_size)
     flip_a_bit(damaged)
@@ -192,8 +191,6 @@ def test_processes_train_as_one_stop_together_and_others_go_on(
     results = whole.said("out")
     assert json.loads(results[0]) == log.read(workdir, "evaluations.jsonl")[-1]
     assert results[1:] == [""] * 3
-    if strategy == "jit":
-        return
     again = start(workdir, 2, mode="evaluate")
     assert again.ends() == [0, 0], again.said()
     assert_same_run(workdir, alone)
@@ -202,21 +199,24 @@ def test_processes_train_as_one_stop_together_and_others_go_on(
     assert others == [""]
 
 
-def test_processes_drop_what_one_drops(start, alone, tmp_path):
-    """Under jit: a global program's random numbers know no processes. And each of the two, being
-    without a shared disk, prepares its own text."""
+def test_processes_drop_what_one_drops_on_any_mesh(start, alone, tmp_path):
+    """Under jit: a global program's random numbers know no processes. Each of two, being without a
+    shared disk, prepares its own text; when the first is killed, four go on, on another mesh."""
     rates = {f"model.{kind}dropout_rate": 0.1 for kind in ("", "attention_", "activation_")}
     one = start(tmp_path / "one", 1, values={**rates, **layout("jit", (1, 1, 1))})
     assert one.ends() == [0], one.said()
-    folders = [tmp_path / "first", tmp_path / "second"]
+    folders = [tmp_path / f"data_{number}" for number in range(4)]
     values = {**rates, **layout("jit", (0, 2, 1))}
-    two = start(tmp_path / "two", 2, values=values, data_dirs=folders)
-    assert two.ends() == [0, 0], two.said()
+    dies(start(tmp_path / "run", 2, values=values, data_dirs=folders), killed=0)
+    values |= layout("jit", (0, 1, 4))
+    others = start(tmp_path / "run", 4, values=values, data_dirs=folders)
+    assert others.ends() == [0] * 4, others.said()
+    assert "resuming from step 30\n" in others.said()[0]
     dropping, plain = np.array(losses(tmp_path / "one")), np.array(losses(alone))
     assert np.abs(dropping / plain - 1).max() > 1e-2
-    assert_same_run(tmp_path / "two", tmp_path / "one")
+    assert_same_run(tmp_path / "run", tmp_path / "one")
     files = [sorted(p.relative_to(f) for p in f.rglob("*.ids")) for f in folders]
-    assert files[0] == files[1] != []
+    assert files[0] == files[1] == files[2] == files[3] != []
 
 
 def test_what_was_typed_wrong_ends_all_processes(start, tmp_path):

@@ -46,38 +46,6 @@ def test_a_workdir_that_cannot_be_made(mode, tmp_path):
     assert not data.exists()
 
 
-def run(*arguments, cwd=ROOT, env=None, lines=""):
-    return subprocess.run(
-        [sys.executable, ROOT / "launch.py", *arguments],
-        input=lines,
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=env,
-        check=False,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([TEXT, "--config.model.d_modl=3"], "config.model.d_model"),
-        (["--mode=translate", "--workdir=configs"], "configs/config.json does not exist"),
-    ],
-)
-def test_a_mistake_is_one_line_and_status_2(arguments, words, tmp_path):
-    for name in ("configs", "transformer"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    done = run(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    [line] = done.stderr.splitlines()
-    assert line.startswith("launch.py: ")
-    assert words in line
-    assert not (tmp_path / "runs").exists()
-
-
 @pytest.mark.parametrize(
     ("error", "status", "words"),
     [
@@ -178,8 +146,9 @@ def test_compiled_programs_are_kept(reversal_run, tmp_path):
     env |= {"HOME": str(home), "JAX_PLATFORMS": "cpu"}
     said, kept = [], []
     for _ in range(2):
-        done = run("--mode=score", f"--workdir={workdir}", cwd=home, env=env, lines="a b\tb a\n")
-        said.append(done.stdout)
+        command = [sys.executable, ROOT / "launch.py", "--mode=score", f"--workdir={workdir}"]
+        options = {"input": "a b\tb a\n", "stdout": subprocess.PIPE, "text": True, "check": True}
+        said.append(subprocess.run(command, cwd=home, env=env, **options).stdout)
         files = [path.relative_to(home) for path in home.rglob("*") if path.is_file()]
         assert all(path.is_relative_to(".cache/transformer") for path in files)
         # What compiles in about 0.1 s is kept by one process and not by another.

@@ -129,19 +129,6 @@ def test_a_run_starts_from_the_best_params_of_another(toy, tmp_path, capsys):
         toy(tmp_path / "third", **second)
 
 
-def test_modes_of_every_task_work_and_others_are_refused(toy, toy_config, tmp_path, capsys):
-    run = f"--workdir={tmp_path / 'run'}"
-    toy(tmp_path / "run", train__num_steps=10)
-    capsys.readouterr()
-    launch.main(["--mode=evaluate", run])
-    assert "error" in json.loads(capsys.readouterr().out)
-    if "plan" in registry.MODES:
-        launch.main(["--mode=plan", f"--config={toy_config}"])
-        assert json.loads(capsys.readouterr().out)["bytes_per_device"]["total"] > 0
-    with pytest.raises(UserError, match=r"task 'toy', which has the modes train, "):
-        launch.main(["--mode=translate", run])
-
-
 @pytest.mark.parametrize(
     ("strategy", "mesh"),
     slow_but([("pmap", (8, 1, 1)), ("jit", (4, 2, 1))], ("jit", (4, 2, 1))),
