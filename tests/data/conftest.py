@@ -1,9 +1,9 @@
 """What several files of this folder read."""
 
 import pytest
-from helpers.corpora import learn
+from helpers.corpora import catalogue, learn
 
-from transformer.data import corpora, tokenizer
+from transformer.data import tokenizer
 from transformer.data.tokens import tokenise
 
 
@@ -27,13 +27,7 @@ def text(tmp_path):
             path = tmp_path / "text" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        return corpora.load(
-            "parallel_text",
-            split,
-            (source, target),
-            directory=str(tmp_path / "text"),
-            data_dir=str(tmp_path / "data"),
-            key="split",
-        )
+        data_dir, directory = tmp_path / "data", tmp_path / "text"
+        return catalogue("parallel_text", split, data_dir, source, target, directory)
 
     return load

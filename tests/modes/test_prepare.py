@@ -78,6 +78,15 @@ def test_other_text_or_settings_learn_another_vocabulary(build, changes):
     assert read.fingerprint == prepared.vocabulary.fingerprint
 
 
+@pytest.mark.parametrize("name", ["config.json", "vocabulary/shared.model"])
+def test_a_damaged_vocabulary_is_written_again(build, name):
+    fingerprint = build().vocabulary.fingerprint
+    with open(build.workdir / name, "r+b") as file:
+        file.write(b"?")
+    assert build().vocabulary.fingerprint == fingerprint
+    assert build.learnt == 2
+
+
 def test_a_prepared_task_is_built_without_reading_its_training_text_again(build, monkeypatch):
     """Its files and their checksums take a second per GB."""
     config, read = build().config, []
@@ -100,6 +109,7 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
         ("data.corpus", "paralel_text", "parallel_text"),
         ("data.source_language", "de", "has test.en, test.ko, train.en"),
         ("evaluate.split", "tset", "has test.en, test.ko, train.en"),
+        ("data.test", "nothere", "('' for no test set), found none"),
         ("evaluate.ensemble", "/nonexistent", "/nonexistent/config.json does not exist"),
         ("train.init_from", "/nonexistent", "/nonexistent/best holds no complete checkpoint"),
         ("vocabulary.shared", False, "config.vocabulary.shared=True"),

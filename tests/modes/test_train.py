@@ -155,23 +155,6 @@ def test_a_missing_key_takes_todays_value(tiny_run, tiny_config, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, monkeypatch):
-    """A typo, or a model too large for memory, can be corrected before the first save."""
-
-    class Enough(Exception):
-        pass
-
-    def stop(*_, **__):
-        raise Enough
-
-    monkeypatch.setattr(start, "dry_run", stop)
-    for changes in ({}, {"data.batch_tokens": 512}, {"vocabulary.size": 285}):
-        with pytest.raises(Enough):
-            train.train(tiny_config(changes), tmp_path)
-    assert saved_config.read_config(tmp_path).vocabulary.size == 285
-
-
-@pytest.mark.slow
 def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
     """configs/fine_tuning.py: the same model and vocabulary; what is frozen keeps its bits."""
     for language, lines in (("ko", ["가 나 다", "라 마"]), ("en", ["a b c", "d e"])):

@@ -24,17 +24,6 @@ def test_the_final_split_is_the_one_asked_for_or_validation(tiny_config, changes
     assert splits.final_split(tiny_config(changes)) == expected
 
 
-@pytest.mark.parametrize(("split", "key"), [("test", "data.test"), ("nowhere", "evaluate.split")])
-def test_missing_files_name_the_key(tiny_config, tmp_path, split, key):
-    for language in ("ko", "en"):
-        (tmp_path / f"test.{language}").write_text("a b\n")
-    values = {"data.corpus": "parallel_text", "data.directory": str(tmp_path)}
-    config = tiny_config({**values, "data.test": "nothere", "evaluate.split": split})
-    with pytest.raises(UserError, match=rf"\Aconfig\.{key}='no.* expected one of") as error:
-        splits.pairs(config, split)
-    assert ("no test set" in str(error.value)) == (split == "test")
-
-
 def test_every_sentence_of_a_split_is_evaluated_or_none(tiny_config, tmp_path):
     """However long, but not beyond the model's positions."""
     config, corpus = tiny_config({"data.data_dir": str(tmp_path)}), corpora.Source(0, longest=40)
