@@ -1,8 +1,10 @@
 """Pairs and lines are those of the files, and of WMT's archives; mistakes are one line."""
 
+import functools
+
 import pytest
 from helpers import miniature_wmt
-from helpers.corpora import ENGLISH, GERMAN, TEST, TRAIN, VALIDATION, catalogue, lines
+from helpers.corpora import ENGLISH, GERMAN, TEST, TRAIN, VALIDATION, catalogue, generated, lines
 
 from transformer import registry
 from transformer.data import corpora
@@ -19,35 +21,44 @@ def test_item_i_is_line_i_and_nothing_is_dropped(text, tmp_path):
     assert not (tmp_path / "data").exists()  # text is read where it lies
 
 
-def test_chunks_follow_each_other_in_any_corpus(text, tmp_path, no_network, monkeypatch):
+WMT = "wmt14_translate/"
+
+
+@pytest.mark.parametrize("name", ["parallel_text", "generated", f"{WMT}de-en", f"{WMT}fr-en"])
+def test_any_corpus_has_its_splits_in_chunks_and_in_either_direction(
+    name, tmp_path, no_network, monkeypatch, capfd
+):
     monkeypatch.setattr(corpora, "CHUNK", 7)
     monkeypatch.setitem(registry.CORPORA, "generated", "helpers.corpora:generated")
-    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
-    german, english = zip(*TRAIN, strict=True)
-    files = {"train.de": lines(german), "train.en": lines(english)}
-    names = ("generated", "wmt14_translate/de-en")
-    for corpus in (text(files), *(catalogue(name, "train", tmp_path) for name in names)):
-        source, target = corpus.read()
-        chunks = list(corpus.chunks())
-        assert [len(x) for x, _ in chunks] == [7, 7, 7, 7, 2]
-        assert [line for _, y in chunks for line in y] == target
-        chosen = [1, 6, 7, 8, 20, 21, 22, 23, 29]
-        assert [line for x, _ in corpus.chunks(chosen) for line in x] == [source[i] for i in chosen]
-
-
-def test_a_generated_corpus_has_its_splits_in_either_direction(tmp_path, monkeypatch):
-    monkeypatch.setitem(registry.CORPORA, "generated", "helpers.corpora:generated")
-    prints = set()
-    for split in corpora.SPLITS:
-        forward, backward = (
-            catalogue("generated", split, tmp_path, *pair) for pair in (("de", "en"), ("en", "de"))
-        )
-        german, english = forward.read()
-        assert (german[:2], len(english)) == ([f"{split} 0", f"{split} 1"], 30)
-        assert backward.read() == (english, german)
+    pairs = {"train": TRAIN, "validation": VALIDATION, "test": TEST}
+    if name == "generated":
+        pairs = generated()[1]
+    elif name == "parallel_text":
+        for split, sides in pairs.items():
+            for language, side in zip(("de", "en"), zip(*sides, strict=True), strict=True):
+                (tmp_path / f"{split}.{language}").write_bytes(lines(side))
+    else:
+        miniature_wmt.write(tmp_path, name, *pairs.values())
+    language, prints = "fr" if name == f"{WMT}fr-en" else "de", set()
+    for split, expected in pairs.items():
+        load = functools.partial(catalogue, name, split, tmp_path, directory=tmp_path)
+        forward, backward = load(language, "en"), load("en", language)
+        source, target = forward.read()
+        found = list(zip(source, target, strict=True))
+        if name.startswith(WMT):  # TFDS's order is a hash's
+            found, expected = sorted(found), sorted(expected)
+        assert found == expected
+        assert backward.read() == (target, source)
         prints |= {forward.fingerprint, backward.fingerprint}
+        sizes = [len(x) for x, _ in forward.chunks()]
+        assert sizes == [7] * (len(forward) // 7) + [len(forward) % 7]
+        chosen = [i for i in (1, 2, 6, 7, 8, 20, 21, 22, 23, 29) if i < len(forward)]
+        assert [x for part, _ in forward.chunks(chosen) for x in part] == [
+            source[i] for i in chosen
+        ]
     assert len(prints) == 6
-    assert not list(tmp_path.iterdir())
+    assert name != "generated" or not list(tmp_path.iterdir())
+    assert capfd.readouterr().out == ""  # which is for results
 
 
 def test_the_fingerprint_is_of_text_and_direction(text):
@@ -75,20 +86,6 @@ def test_the_fingerprint_of_plain_text_is_of_its_content(tmp_path):
     (tmp_path / "train.txt").write_bytes(lines([*ENGLISH[:3], "other"]))
     assert plain(tmp_path).read() == ([*ENGLISH[:3], "other"],)
     assert plain(tmp_path).fingerprint != whole.fingerprint
-
-
-@pytest.mark.parametrize("language", ["de", "fr"])
-def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
-    corpus = f"wmt14_translate/{language}-en"
-    miniature_wmt.write(tmp_path, corpus, TRAIN, VALIDATION, TEST)
-    for split, pairs in (("train", TRAIN), ("validation", VALIDATION), ("test", TEST)):
-        forward = catalogue(corpus, split, tmp_path, language, "en")
-        source, target = forward.read()
-        assert sorted(zip(source, target, strict=True)) == sorted(pairs)  # TFDS's order is a hash's
-        backward = catalogue(corpus, split, tmp_path, "en", language)
-        assert backward.read() == (target, source)
-        assert forward.fingerprint != backward.fingerprint
-    assert capfd.readouterr().out == ""  # which is for results
 
 
 def test_unknown_names(tmp_path):

@@ -14,6 +14,7 @@ from helpers import miniature_wmt
 from helpers.checkpoints import flip_a_bit
 from helpers.corpora import TEST, TRAIN, VALIDATION, catalogue, prepared
 
+import launch
 from transformer import errors
 from transformer.data import tfds_corpora
 from transformer.errors import UserError
@@ -22,11 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "--config=configs/wmt_base.py"
 
 STEPS = {"train.num_steps": 4, "train.log_every": 1, "train.save_every": 2, "evaluate.every": 2}
-# Proxies that refuse every connection, whether or not this machine has a network.
-NO_NETWORK = {
-    name: "http://127.0.0.1:9"
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
-} | {"NO_PROXY": "", "no_proxy": ""}
 
 
 def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
@@ -129,18 +125,15 @@ def test_processes_at_the_same_time_and_nothing_on_standard_output(tmp_path):
 
 
 @pytest.mark.slow
-def test_archives_to_bleu(tmp_path, tiny_values):
+def test_archives_to_bleu(tmp_path, tiny_values, no_network, capsys):
     """In the paper's direction, which is not the archive's."""
     miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     keys = {**tiny_values, **STEPS, "evaluate.average_last": 2, "vocabulary.size": 290}
     keys |= {"data.source_language": "en", "data.target_language": "de", "data.directory": ""}
-    command = [sys.executable, ROOT / "launch.py", CONFIG, f"--workdir={tmp_path / 'run'}"]
-    command += [f"--config.{k}={v}" for k, v in (keys | {"data.data_dir": tmp_path}).items()]
-    options = {"capture_output": True, "text": True, "cwd": ROOT, "check": False}
-    done = subprocess.run(command, env={**os.environ, **NO_NETWORK}, **options)
-    assert done.returncode == 0, done.stderr
-    [line] = done.stdout.splitlines()
-    result = json.loads(line)
+    keys |= {"data.data_dir": tmp_path}
+    arguments = [f"--config.{key}={value}" for key, value in keys.items()]
+    launch.main([CONFIG, f"--workdir={tmp_path / 'run'}", *arguments])
+    result = json.loads(capsys.readouterr().out)
     assert (result["split"], result["steps"]) == ("test", [2, 4])
     assert result["bleu"] >= 0
     read = lambda name: (tmp_path / "run" / "evaluation" / f"test.{name}").read_text().splitlines()

@@ -9,7 +9,6 @@ from helpers.command_line import OWN_MODE, TEXT, mistake, trained, typed
 
 from configs import parallel_text
 from transformer import registry
-from transformer.modes.command_line import modes_help
 from transformer.runtime import checksums, paths
 from transformer.training import optimizer
 from transformer.workdir import key_tables
@@ -219,11 +218,6 @@ def test_every_mode_has_its_function():
     for mode in registry.MODES.values():
         assert callable(registry.load(mode.code))
         assert not mode.tasks or registry.TASKS.keys() & mode.tasks
-
-
-def test_help_tells_of_every_mode():
-    lines = modes_help()
-    assert all(f"--mode={name} {x.arguments}\n      {x.about}" in lines for name, x in MODES)
 
 
 def usage(mode):

@@ -66,11 +66,8 @@ def test_of_a_large_corpus_random_sentences_are_taken():
 
 
 @pytest.fixture
-def prepared(tmp_path, monkeypatch):
-    """A function that prepares a vocabulary of some text; `learnt` counts how often one is learnt.
-
-    It returns (config, vocabulary).
-    """
+def prepared(tmp_path):
+    """A function that prepares the vocabulary of some text; it returns (config, vocabulary)."""
 
     def prepare(text="the small dog\n", kind="bpe", saved_config=None, run="run", **changes):
         (tmp_path / "train.txt").write_text(text * 9)
@@ -86,13 +83,6 @@ def prepared(tmp_path, monkeypatch):
         train = splits.text(config, "train")
         return config, vocabularies.prepare(config, tmp_path / run, saved_config, train)
 
-    def count(*arguments):
-        prepare.learnt += 1
-        return learns(*arguments)
-
-    learns = vocabularies.learn
-    monkeypatch.setattr(vocabularies, "learn", count)
-    prepare.learnt, prepare.workdir = 0, tmp_path / "run"
     return prepare
 
 
@@ -100,15 +90,15 @@ def test_plain_text_gets_a_vocabulary_of_one_file(prepared, tmp_path):
     """Another run of the same text learns the same; so does one whose file is damaged."""
     config, vocab = prepared()
     assert isinstance(vocab, tokenizer.Pieces)
-    file = prepared.workdir / "vocabulary" / "text.model"
+    file = tmp_path / "run" / "vocabulary" / "text.model"
     prepared(run="second")
     assert (tmp_path / "second" / "vocabulary" / "text.model").read_bytes() == file.read_bytes()
     assert not (tmp_path / "d").exists()
     file.write_bytes(b"ab")
     with pytest.raises(UserError, match=r"damaged: .*text\.model"):
-        vocabularies.read(prepared.workdir, config)
+        vocabularies.read(tmp_path / "run", config)
     prepared()
-    read = vocabularies.read(prepared.workdir, config)
+    read = vocabularies.read(tmp_path / "run", config)
     assert read.fingerprint == vocab.fingerprint == config.vocabulary.fingerprint
 
 
@@ -136,13 +126,13 @@ def test_a_model_file_is_used_as_it_is(prepared, tmp_path):
     assert second.fingerprint == first.fingerprint
 
 
-def test_a_resumed_run_keeps_its_text_and_vocabulary(prepared):
+def test_a_resumed_run_keeps_its_text_and_vocabulary(prepared, monkeypatch):
     saved_config, first = prepared()
+    monkeypatch.delattr(vocabularies, "learn")
     _, again = prepared(saved_config=saved_config)
     assert again.fingerprint == first.fingerprint
     with pytest.raises(UserError, match=r"other data: \S*train\.txt has changed"):
         prepared(text="other\n", saved_config=saved_config)
-    assert prepared.learnt == 1
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import logging
 import re
 import types
+from unittest.mock import Mock
 
 import jax.numpy as jnp
 import numpy as np
@@ -46,23 +47,28 @@ def test_tensorboard_has_the_numbers_of_metrics(tiny_run):
     assert_tensorboard_is_metrics(tiny_run.workdir)
 
 
+RATES = {"gradient_norm": 1.0, "learning_rate": 0.1, "finite": True, "skipped": 0}
+
+
+def opened(write, means=(), **options):
+    """Meters of a task that counts tokens, with a log that is the function `write`."""
+    task = types.SimpleNamespace(model=None, unit="token", summarise=lambda _: dict(means))
+    return meters.Meters(task, types.SimpleNamespace(write=write), **options)
+
+
 @pytest.fixture
 def logged():
     """A function of `lag`, or of what gives it for a step: {step: values} after five steps."""
-    lines = []
-    log = types.SimpleNamespace(write=lambda kind, step, values: lines.append((step, values)))
-    task = types.SimpleNamespace(model=None, unit="token", summarise=lambda means: {})
 
     def run(lag, every=1, weight=lambda step: 6, **more):
-        lines.clear()
-        with meters.Meters(task, log, step=0, num_steps=9, every=every) as adding:
+        lines = {}
+        write = lambda kind, step, values: lines.update({step: values})
+        with opened(write, step=0, num_steps=9, every=every) as adding:
             for step in range(1, 6):
-                weights = {"loss": jnp.float32(12), "weight": jnp.float32(weight(step))}
-                sums = {**weights, "skipped": 0, **more}
-                rates = {"gradient_norm": 1.0, "learning_rate": 0.1, "finite": True}
+                sums = {"loss": jnp.float32(12), "weight": jnp.float32(weight(step)), **more}
                 late = lag(step) if callable(lag) else lag
-                adding.add(step, sums | rates, shape=(4, 2), lag=late)
-        return dict(lines)
+                adding.add(step, sums | RATES, shape=(4, 2), lag=late)
+        return lines
 
     return run
 
@@ -135,16 +141,14 @@ class Loss(float):
 def test_waiting_is_the_time_without_a_batch_on_an_idle_device_and_pauses_are_none(clock):
     """Steps of 4 s, of which 1 s is for the batch; the device is idle in half of the steps."""
     lines = []
-    log = types.SimpleNamespace(write=lambda kind, step, values: lines.append(values))
-    task = types.SimpleNamespace(model=None, unit="token", summarise=lambda means: {})
-    facts = {"weight": 10, "skipped": 0, "gradient_norm": 1.0, "learning_rate": 0.1, "finite": True}
-    with meters.Meters(task, log, step=0, num_steps=9, every=4) as adding:
+    write = lambda kind, step, values: lines.append(values)
+    with opened(write, step=0, num_steps=9, every=4) as adding:
         for step, is_computed in enumerate([True, False, False, True], start=1):
             with adding.waiting_for_data():
                 clock[0] += 1
             clock[0] += 3
-            loss = Loss(is_computed)
-            adding.add(step, {"loss": loss, **facts}, shape=(4, 2), lag=0 if step == 4 else 2)
+            sums = {"loss": Loss(is_computed), "weight": 10, **RATES}
+            adding.add(step, sums, shape=(4, 2), lag=0 if step == 4 else 2)
             with adding.paused():
                 clock[0] += 7200
     [values] = lines
@@ -156,16 +160,12 @@ def test_waiting_is_the_time_without_a_batch_on_an_idle_device_and_pauses_are_no
 def add_step(clock):
     """A function that logs step 99,991 of 100,000, of half a second, by a `Meters` of its own."""
     means = {"loss": 3.709, "accuracy": 0.3, "nats_per_token": 3.5}
-    facts = {"weight": 1000.0, "skipped": 0, "filled": 7.6, "finite": True}
-    facts |= {"gradient_norm": 0.5, "learning_rate": 1e-3, "loss": 3709.0}
-    log = types.SimpleNamespace(write=lambda *_: None)
-    task = types.SimpleNamespace(model=None, unit="token", summarise=lambda _: means)
+    sums = {"loss": 3709.0, "weight": 1000.0, "filled": 7.6, **RATES}
 
     def add():
-        steps = {"step": 99_990, "num_steps": 100_000, "every": 1}
-        with meters.Meters(task, log, **steps) as adding:
+        with opened(Mock(), means, step=99_990, num_steps=100_000, every=1) as adding:
             clock[0] += 0.5
-            adding.add(99_991, facts, shape=(4, 2), lag=0)
+            adding.add(99_991, sums, shape=(4, 2), lag=0)
 
     return add
 

@@ -27,7 +27,8 @@ def test_help(capsys, monkeypatch):
     printed = capsys.readouterr().out.strip()
     assert printed.startswith(general)
     assert printed.endswith(rest)
-    assert "--mode=align" in printed
+    for name, mode in registry.MODES.items():
+        assert f"--mode={name} {mode.arguments}\n      {mode.about}" in printed
     launch.main([TEXT, "--help"])
     out = capsys.readouterr().out
     assert "d_model" in out

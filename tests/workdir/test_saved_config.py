@@ -128,13 +128,6 @@ def test_what_the_parameters_depend_on_has_no_default(tmp_path, key):
     assert f"today's default is {json.dumps(default)}" in said
 
 
-def test_another_architecture_has_keys_of_its_own(tmp_path):
-    changes = {"architecture": "mine", "model.norm": None, "model.gates": 3}
-    _, _, config = typed("--mode=translate", trained(tmp_path, changes))
-    assert config.model.gates == 3
-    assert "norm" not in config.model
-
-
 def test_a_group_may_be_empty(tmp_path):
     """Such as the arguments of an optimizer that is used with optax's defaults."""
     config = parallel_text.get_config()
