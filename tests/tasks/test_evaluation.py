@@ -71,26 +71,24 @@ def split_sums(model, rows=3, blocks=1):
     return SplitSums(batches, outcome, what="score", remedy="")
 
 
-def of_split(run, params=None, rows=3, blocks=1):
-    model, own = run
-    return split_sums(model, rows, blocks).score(own if params is None else params)[0]
-
-
-def test_the_sums_are_those_of_one_large_batch(run, caplog):
+@pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (3, 1), (3, 2), (3, 4), (20, 1)])
+def test_sums_and_the_nats_of_each_token_are_those_of_one_large_batch(run, caplog, rows, blocks):
+    """On one device and on eight; the nats are in the order of the tokens."""
     caplog.set_level(logging.INFO)
     model, params = run
     batch = whole()
     logits = model.apply({"params": params}, **batch["inputs"], train=False)
-    expected = losses.cross_entropy(logits, batch["targets"], batch["weights"], **OPTIONS)
+    expected = dict(losses.cross_entropy(logits, batch["targets"], batch["weights"], **OPTIONS))
     assert expected["weight"] == 100
-    for rows, blocks in ((1, 1), (3, 1), (20, 1), (3, 2)):
-        sums = of_split(run, rows=rows, blocks=blocks)
-        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), sums, dict(expected))
-    assert caplog.text.count("score: 13 rows") == 4  # those that hold ids
+    log_probs = np.asarray(jax.nn.log_softmax(logits)).reshape(-1, logits.shape[-1])
+    # The last window alone has padding, at its end.
+    expected_nats = -log_probs[np.arange(len(IDS)), IDS]
     place = layout.make_layout("pmap", (0, 1, 1)).replicated
-    for blocks in (1, 2):
-        sums = of_split(run, jax.device_put(params, place), blocks=blocks)
-        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), sums, dict(expected))
+    for on_devices in (params, jax.device_put(params, place)):
+        sums, [nats] = split_sums(model, rows, blocks).score(on_devices)
+        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), sums, expected)
+        np.testing.assert_allclose(nats, expected_nats, rtol=1e-5)
+    assert caplog.text.count("score: 13 rows") == 2  # those that hold ids
 
 
 def test_an_ensemble_has_the_loss_of_its_only_member(run):
@@ -114,18 +112,6 @@ def test_blocks_never_hold_all_logits(run):
     assert f"f32[3,8,{V}]" in compiled(1)
     assert f"f32[3,2,{V}]" in compiled(4)
     assert not re.search(rf"f32\[(3,8|24|4,3,2),{V}\]", compiled(4))
-
-
-@pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (3, 4), (20, 1)])
-def test_the_nats_are_of_each_token_in_order(run, rows, blocks):
-    model, params = run
-    batch = whole()
-    logits = model.apply({"params": params}, **batch["inputs"], train=False)
-    log_probs = np.asarray(jax.nn.log_softmax(logits)).reshape(-1, logits.shape[-1])
-    expected = -log_probs[np.arange(len(IDS)), IDS]  # the last window alone has padding, at its end
-    sums, [nats] = split_sums(model, rows, blocks).score(params)
-    np.testing.assert_allclose(nats, expected, rtol=1e-5)
-    assert sums["nats_per_token"] == pytest.approx(nats.sum(), rel=1e-5)
 
 
 class Penalised(nn.Module):

@@ -189,11 +189,14 @@ MODES = [x for x in ("train", "evaluate", "report", "compare") if x in registry.
 @pytest.mark.parametrize("name", LINKS)
 @pytest.mark.parametrize("mode", [*MODES, "load"])
 def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_path):
-    """A page would show what is there, to everyone who gets it."""
+    """A page would show what is there, to everyone who gets it. But folders of params may be links,
+    such as to a larger disk."""
     outside, workdir, other = tmp_path / "outside", tmp_path / "run", tmp_path / "other"
     for folder in (workdir, other):
         folder.mkdir()
         (folder / "config.json").write_text(CONFIG)
+    for folder in ("checkpoints", "params", "best", "vocabulary"):
+        (workdir / folder).symlink_to(tmp_path / folder)
     outside.write_text(CONFIG)
     place = workdir / name
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -217,15 +220,6 @@ def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_
     (workdir / "within").write_text(CONFIG)
     place.symlink_to(workdir / "within")
     begin()
-
-
-def test_folders_of_params_may_be_links(tmp_path):
-    """Such as to a larger disk."""
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "config.json").write_text(CONFIG)
-    for name in ("checkpoints", "params", "best", "vocabulary"):
-        (tmp_path / "run" / name).symlink_to(tmp_path / name)
-    command_line.parse(["--mode=evaluate", f"--workdir={tmp_path / 'run'}"])
 
 
 def tree(folder):
