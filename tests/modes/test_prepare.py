@@ -101,7 +101,6 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
     ("key", "value", "right"),
     [
         ("architecture", "transformr", "transformer"),
-        ("evaluate.weights", "bets", "'average', 'best', 'latest'"),
         ("evaluate.tokenize", "14a", "13a"),
         ("model.num_heads", 3, "config.model.d_model=256"),
         ("data.max_length", 129, "must be at most 128"),
