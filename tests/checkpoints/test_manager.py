@@ -30,13 +30,16 @@ from transformer.runtime import checksums
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
-def test_keeps_two_steps_to_resume_from_and_the_params_to_average(saved, tmp_path, keep):
-    checkpoints = saved(1, 2, 5, 6, 9, keep=keep)
+def test_keeps_two_steps_to_resume_from_and_the_params_to_average(saved, opened, tmp_path, keep):
+    checkpoints, averaged = saved(1, 2, 5, 6, 9, keep=keep), [1, 2, 5, 6, 9][-keep:]
     assert steps(tmp_path / "checkpoints") == [6, 9]
-    assert steps(tmp_path / "params") == [1, 2, 5, 6, 9][-keep:]
+    assert steps(tmp_path / "params") == averaged
     assert not list((tmp_path / "params").rglob("opt_state"))
     assert_restores(checkpoints, 9)
-    assert load(tmp_path, "average", average_last=keep)[1] == [1, 2, 5, 6, 9][-keep:]
+    assert load(tmp_path, "average", average_last=keep)[1] == averaged
+    # Restoring deletes none of them, whatever the keys of the run that resumes.
+    assert_restores(opened(keep=1, every=7), 9)
+    assert steps(tmp_path / "params") == averaged
 
 
 def test_stopped_runs_steps_do_not_count(saved, tmp_path):
@@ -91,13 +94,6 @@ def test_a_damaged_copy_is_made_again_and_a_flipped_bit_is_not_certified(saved, 
     flip_a_bit(next((tmp_path / "checkpoints" / "2" / "params" / "d").iterdir()))
     opened()._averaged.copy_params(tmp_path / "checkpoints" / "2", 2)
     assert checksums.corrupt_files(tmp_path / "params" / "2")
-
-
-def test_restoring_deletes_nothing_that_was_averaged(saved, opened, tmp_path):
-    """Whatever the keys of the run that resumes: save_every and keep may change."""
-    saved(5, 10, 15, keep=3, every=5)
-    assert_restores(opened(keep=1, every=7), 15)
-    assert steps(tmp_path / "params") == [5, 10, 15]
 
 
 @pytest.mark.parametrize(("best_is", "sign"), [("highest", 1.0), ("lowest", -1.0)])
@@ -315,15 +311,11 @@ def test_a_slow_save_is_waited_for(opened, monkeypatch):
 # What a workdir may be started with
 
 
-def test_nothing_settles_a_workdir_but_a_step(tmp_path):
-    assert not manager.resumable(tmp_path)
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_first_save_that_was_cut_off_is_replaced_by_a_complete_one(saved, opened, tmp_path, step):
     (tmp_path / "checkpoints" / "7.orbax-checkpoint-tmp").mkdir(parents=True)
     (tmp_path / "best").mkdir()
     assert not manager.resumable(tmp_path)
-
-
-@pytest.mark.parametrize("step", [1, 2])
-def test_a_first_save_that_was_cut_off_is_replaced_by_a_complete_one(saved, opened, tmp_path, step):
     saved(1)
     (tmp_path / "checkpoints" / "1" / "checksums.json").unlink()
     shutil.rmtree(tmp_path / "params")
