@@ -139,26 +139,22 @@ def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, 
     assert result["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [TARGETS]).score)
 
 
-def test_further_scores_are_those_of_the_registry(run, monkeypatch):
+def test_samples_and_the_further_scores_of_the_registry_are_shown(run, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
     monkeypatch.setitem(registry.SCORES, "words", f"{__name__}:mean_words")
     monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(mean_words=mean_words))
-    result = evaluated(run, split="other", scores="words")
+    result = evaluated(run, split="other", scores="words", samples=2)
     translations = written(run, "other", "hypothesis")
     assert result["words"] == np.mean([len(line.split()) for line in translations + TARGETS[4:6]])
+    assert f"source       {SOURCES[4]}\n" in caplog.text
+    assert f"reference    {TARGETS[5]}\n" in caplog.text
+    assert caplog.text.count("translation  ") == 2
     with pytest.raises(UserError, match=r"\Aconfig\.evaluate\.scores must be one of .*'word'; "):
         evaluated(run, scores="word")
 
 
 def mean_words(hypotheses, references):
     return {"words": float(np.mean([len(x.split()) for x in [*hypotheses, *references]]))}
-
-
-def test_samples_are_shown(run, caplog):
-    caplog.set_level(logging.INFO)
-    evaluated(run, samples=2)
-    assert f"source       {SOURCES[0]}\n" in caplog.text
-    assert f"reference    {TARGETS[-1]}\n" in caplog.text
-    assert caplog.text.count("translation  ") == 2
 
 
 def test_a_score_is_printed_though_it_cannot_be_written(run, no_file_over, capsys):
