@@ -61,8 +61,8 @@ def test_formulas_are_drawn_and_pages_say_their_language(site):
 
 def test_docstrings_read_as_they_are_written(site):
     models = (site / "docs" / "api" / "models.html").read_text("utf-8")
-    assert "of int [B, S] and [B, T], as" in models
-    assert "both_ways = False           it cannot be in an encoder" in models  # a table
+    assert "inputs int [B, S] or [B, T], as" in models
+    assert "both_ways = False           cannot be in an encoder" in models  # a table
     assert 'href="../../_modules/transformer/models/attention.html#attend"' in models
     assert 'href="api/models.html#module-transformer.models.attention"' in (
         site / "docs" / "tour.html"

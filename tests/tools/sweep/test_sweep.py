@@ -80,7 +80,7 @@ def test_what_cannot_work_runs_nothing(sweep, tmp_path):
 def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path, tiny_values):
     """With nothing faked: two runs of a tiny model, in processes that train, stop and compare."""
     values = tiny_values | {"data.batch_tokens": 256, "model.d_model": 16, "model.d_ff": 16}
-    values |= {"train.num_steps": 1000, "evaluate.every": 0, "evaluate.samples": 0}
+    values |= {"train.num_steps": 400, "evaluate.every": 0, "evaluate.samples": 0}
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
     text = 'config = "configs/parallel_text.py"\n[overrides]\n' + text
     (tmp_path / "some.toml").write_text(
@@ -99,7 +99,7 @@ def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path, tiny_values):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
-    assert {run["steps"] for row in rows for run in row["runs"]} == {1000}
+    assert {run["steps"] for row in rows for run in row["runs"]} == {400}
     assert 0 < rows[1]["p"]["value"] <= 1
     starts = metrics.with_name("starts.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] > 0 for line in starts] == [False, True]
