@@ -18,8 +18,10 @@ install: $(INSTALLED)
 train: $(INSTALLED)
 	$(VENV)/bin/python launch.py --config=configs/quickstart.py
 
-# A process a core, each with whole files: tests of a file share what they trained.
-PYTEST = $(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
+# A process a core and one more, because some tests wait for processes that they start. Each has whole
+# files: tests of a file share what they trained.
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+PYTEST = $(VENV)/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
 test: $(TOOLS)  # what proves the mathematics, the data, a resumed and a killed run: five to seven minutes
 	$(PYTEST) -m "not slow" $(TESTS)
 

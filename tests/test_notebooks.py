@@ -69,7 +69,10 @@ def environment(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ENGLISH)
+@pytest.mark.parametrize(
+    "name",
+    [x if "nothing" in x else pytest.param(x, marks=pytest.mark.nightly) for x in ENGLISH],
+)
 def test_a_notebook_runs(name, environment):
     """Its asserts hold, in fewer steps than it has for a reader; a picture is drawn."""
     resources = {"metadata": {"path": str(FOLDER)}}
