@@ -36,7 +36,7 @@ def filled(page: str, results: dict[str, dict]) -> str:
     for title, content in results.items():
         if f"<!-- {title} -->" in page:
             page = written(page, title, rows_of(content, named))
-    figure = lambda found: found[1] + ("{" + found[2] + "}").format(**named)
+    figure = lambda match: match[1] + ("{" + match[2] + "}").format(**named)
     return re.sub(r"(<!-- (\w+\[.+?) -->)[\d.]+\d", figure, page)
 
 
@@ -78,8 +78,8 @@ def cell(value: Any, form: str, named: dict[str, dict]) -> str:
 def commands(results: dict[str, dict]) -> list[str]:
     """Returns the commands that measure the rows, but for those whose FOLDER one has to make."""
     measured = [x for content in results.values() for x in (content, *content["rows"])]
-    found = dict.fromkeys(command for x in measured for command in x.get("commands", ()))
-    return [command for command in found if "FOLDER" not in command]
+    unique = dict.fromkeys(command for x in measured for command in x.get("commands", ()))
+    return [command for command in unique if "FOLDER" not in command]
 
 
 def compact(results: dict[str, dict]) -> str:

@@ -199,17 +199,17 @@ def test_dropout_is_random_in_training_only(case):
     @functools.partial(tiny.jit, static_argnums=0)
     def outputs(model, rngs):
         """The logits, and what is encoded on the way."""
-        found = {}
+        by_method = {}
 
         def keep(call, arguments, options, context):
             result = call(*arguments, **options)
             if context.module.path == ():
-                found[context.method_name] = result
+                by_method[context.method_name] = result
             return result
 
         with nn.intercept_methods(keep):
             model.apply({"params": case.params}, **inputs, train=True, rngs=rngs)
-        return {name: x for name, x in found.items() if name in ("__call__", "encode")}
+        return {name: x for name, x in by_method.items() if name in ("__call__", "encode")}
 
     rates = [name for name in TINY[case.name][1] if name.endswith("dropout_rate")]
     for rate in rates if case.name == "transformer" else {*rates} & {"dropout_rate"}:
@@ -218,9 +218,9 @@ def test_dropout_is_random_in_training_only(case):
         assert unchanged, f"{case.name}: {rate} changes the logits without training"
         first, again, other = (outputs(model, {"dropout": jax.random.key(i)}) for i in (0, 0, 1))
         for method in first:
-            found = [jax.tree.leaves(x[method])[0] for x in (first, again, other)]
-            assert np.array_equal(*found[:2]), f"{case.name}: {rate} is not random by its key"
-            assert distance(*found[1:]) > 1e-2, f"{case.name}: {rate} drops nothing in {method}"
+            drawn = [jax.tree.leaves(x[method])[0] for x in (first, again, other)]
+            assert np.array_equal(*drawn[:2]), f"{case.name}: {rate} is not random by its key"
+            assert distance(*drawn[1:]) > 1e-2, f"{case.name}: {rate} drops nothing in {method}"
 
 
 @cases("step", parts=False)

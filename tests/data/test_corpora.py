@@ -35,10 +35,10 @@ def test_any_corpus_has_its_splits_in_chunks_and_in_either_direction(
         load = functools.partial(catalogue, name, split, tmp_path, directory=tmp_path)
         forward, backward = load(language, "en"), load("en", language)
         source, target = forward.read()
-        found = list(zip(source, target, strict=True))
+        read = list(zip(source, target, strict=True))
         if name.startswith(WMT):  # TFDS's order is a hash's
-            found, expected = sorted(found), sorted(expected)
-        assert found == expected
+            read, expected = sorted(read), sorted(expected)
+        assert read == expected
         assert backward.read() == (target, source)
         prints |= {forward.fingerprint, backward.fingerprint}
         sizes = [len(x) for x, _ in forward.chunks()]

@@ -166,9 +166,9 @@ def alone(request, untrained):
     """(changed keys, what each of REQUESTS gets by itself): the best hypotheses, or samples."""
     changes = {"method": request.param, "num_hypotheses": 2, "temperature": 0.5}
     search = functools.partial(build(untrained[0], **changes).hypotheses, untrained[1])
-    found = [next(search([one], numbers=[i])) for i, one in enumerate(REQUESTS)]
-    assert len({line[0].text for line in found}) > 10  # it does depend on the line
-    return changes, found
+    hypotheses = [next(search([one], numbers=[i])) for i, one in enumerate(REQUESTS)]
+    assert len({line[0].text for line in hypotheses}) > 10  # it does depend on the line
+    return changes, hypotheses
 
 
 WAYS = [

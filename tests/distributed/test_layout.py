@@ -109,8 +109,8 @@ MESHES = [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2)]
     ids=str,
 )
 def test_trains_as_one_device(name, where, options):
-    found = run(layout_of(*where), **options, **MODELS[name])
-    assert_same_run(found, one_device(name))
+    trained = run(layout_of(*where), **options, **MODELS[name])
+    assert_same_run(trained, one_device(name))
 
 
 def test_experts_are_on_the_devices_of_the_axis_tensor():

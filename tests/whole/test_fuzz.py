@@ -83,12 +83,12 @@ def assert_survives(attempts, is_right=lambda what, answer: True):
     outcomes = collections.Counter()
     for what, ask in attempts:
         try:
-            found = ask()
-        except Exception as error:  # any: launch.py has one line for what is no bug
+            answered = ask()
+        except Exception as error:  # of any kind, because launch.py has one line for all but bugs
             refused = len(one_line(error).splitlines()) == 1
             outcomes["refused" if refused else f"{what}: {error!r}"] += 1
         else:
-            outcomes["right" if is_right(what, found) else f"{what}: {found}"] += 1
+            outcomes["right" if is_right(what, answered) else f"{what}: {answered}"] += 1
     assert outcomes.keys() == {"right", "refused"}, outcomes
     assert min(outcomes.values()) > COPIES / 20, outcomes
 
@@ -111,10 +111,10 @@ def test_a_damaged_workdir(tiny_run, data_dir, tmp_path):
             yield (asked, name.as_posix(), way), lambda asked=asked: ask(copy, asked)
             shutil.rmtree(copy)
 
-    def is_right(what, found):
+    def is_right(what, answered):
         # The config may be edited by hand: another value of it gives another answer.
         edited = what[1] == "config.json" and json.loads((copy / what[1]).read_text()) != config
-        return edited or found == right.get(what[0], found)
+        return edited or answered == right.get(what[0], answered)
 
     assert_survives(attempts(), is_right)
 

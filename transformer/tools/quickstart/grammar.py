@@ -64,7 +64,7 @@ def action(
     }
     tense = rng.choice(lexicon.TENSES[:2])  # past or present
     mood = rng.choice(("habit", "habit", "habit", "progressive", "can", "want", "must"))
-    if mood == "want" and subject.person == "you":  # nobody is told their own wish
+    if mood == "want" and subject.person == "you":  # a speaker does not know what "you" want
         mood = "habit"
     if mood == "habit":
         tense = rng.choice(lexicon.TENSES)
