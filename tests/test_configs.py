@@ -116,8 +116,12 @@ PAPER = {
     "architecture": "transformer",
     "data.max_length": 128,
     "data.batch_tokens": 25_000,
+    "data.pack": True,
     "vocabulary.shared": True,
+    "vocabulary.kind": "bpe",
     "model.num_layers": 6,
+    "model.key_size": 0,
+    "model.value_size": 0,
     "model.mixer": "attention",
     "model.score": "scaled_dot",
     "model.residual": "post",
@@ -143,6 +147,7 @@ PAPER = {
     "decode.method": "beam",
     "decode.length_penalty": "gnmt",
     "decode.length_alpha": 0.6,
+    "decode.stopping": "best",
     "decode.extra_length": 50,
 }
 
@@ -152,6 +157,7 @@ BASE = {
     "model.num_heads": 8,
     "model.dropout_rate": 0.1,
     "train.num_steps": 100_000,
+    "train.save_every": 1500,
     "evaluate.average_last": 5,
 }
 
@@ -161,6 +167,7 @@ BIG = {
     "model.num_heads": 16,
     "model.dropout_rate": 0.3,
     "train.num_steps": 300_000,
+    "train.save_every": 600,
     "evaluate.average_last": 20,
 }
 
@@ -198,7 +205,6 @@ WMT = {
     "wmt_base": BASE | ENDE,
     "wmt_big": BIG | ENDE,
     "wmt_enfr_base": BASE | ENFR,
-    # The paper's section 6.1: 0.1 instead of 0.3 for English to French.
     "wmt_enfr_big": BIG | ENFR | {"model.dropout_rate": 0.1},
 }
 

@@ -46,3 +46,12 @@ def test_sinusoids_are_the_formula(layout, d_model):
         expected = LAYOUTS[layout](position, d_model)
         # A float32 angle is right to about 1 in 10^7 of itself.
         np.testing.assert_allclose(got[b, t], expected, rtol=0, atol=2e-7 * (position + 5))
+
+
+@pytest.mark.parametrize("layout", registered("positions", *LAYOUTS))
+def test_a_move_is_a_matrix_of_its_length_alone(layout):
+    """Paper 3.5: PE(pos + k) is a linear function of PE(pos)."""
+    encoding = boxes.part("positions", layout, options=tiny.model(d_model=8).options)(parent=None)
+    before, after = (np.float64(encoding.encode(np.arange(200)[None] + k))[0] for k in (0, 7))
+    matrix = np.linalg.lstsq(before[::2], after[::2])[0]
+    np.testing.assert_allclose(before[1::2] @ matrix, after[1::2], atol=1e-3)

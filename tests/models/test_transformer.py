@@ -14,8 +14,7 @@ from helpers import tiny
 from helpers.tiny import logits
 
 from transformer.models import cache as models_cache
-from transformer.models import fields, layer_options
-from transformer.models.transformer import Transformer
+from transformer.models import layer_options
 
 INPUTS = tiny.unpacked(tiny.pairs())["inputs"]
 
@@ -126,30 +125,6 @@ def test_every_option_builds_runs_and_matters(changes):
 def test_wrong_sizes_name_the_key(changes, key):
     with pytest.raises(ValueError, match=rf"config\.model\.{key}"):
         tiny.shapes(tiny.model(**changes), INPUTS)
-
-
-BASE = tiny.ARGUMENTS | {
-    "source_vocab_size": 37_000,
-    "target_vocab_size": 37_000,
-    "d_model": 512,
-    "d_ff": 2048,
-    "num_heads": 8,
-    "num_layers": 6,
-    "key_size": 0,
-    "value_size": 0,
-}
-BIG = BASE | {"d_model": 1024, "d_ff": 4096, "num_heads": 16}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected", "gigaflops"), [(BASE, 63_045_632, 394.2), (BIG, 214_171_648, 1329.6)]
-)
-def test_parameters_and_flops_of_the_paper(arguments, expected, gigaflops):
-    """FLOPs of 16 pairs of 64 and 64 positions, by the formula in docs/performance.md."""
-    model = fields.make(Transformer, **arguments)
-    shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
-    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == expected
-    assert model.flops(16, 64) / 1e9 == pytest.approx(gigaflops, abs=0.1)
 
 
 def test_embeddings_begin_normal_and_matrices_glorot_uniform():
