@@ -30,7 +30,7 @@ CLUSTER_VARIABLES = (
 
 TPU_DEVICES = (Path("/dev/accel0"), Path("/dev/vfio/0"))
 
-BARRIER_HOURS = 48  # because one process may prepare a large corpus
+BARRIER_MILLISECONDS = 48 * 3600 * 1000  # because one process may prepare a large corpus
 
 
 def connect(coordinator: str, num_processes: int, process_id: int) -> None:
@@ -73,12 +73,11 @@ def first_process_first(name: str) -> Iterator[None]:
 def _barrier(name: str) -> None:
     """Blocks until all processes have called it with this name.
 
-    The coordination service's barrier waits BARRIER_HOURS. A barrier of devices (Gloo, NCCL) would
-    time out within a minute.
+    The coordination service's barrier waits 48 hours. A barrier of devices (Gloo, NCCL) would time
+    out within a minute.
     """
     if jax.process_count() > 1:
-        milliseconds = BARRIER_HOURS * 3600 * 1000
-        jax_distributed.global_state.client.wait_at_barrier(name, milliseconds)
+        jax_distributed.global_state.client.wait_at_barrier(name, BARRIER_MILLISECONDS)
 
 
 def my_share(count: int) -> range:

@@ -32,6 +32,8 @@ class Kernels(NamedTuple):
     cond: Callable  # as jax.lax.cond
     # (tree, axis) -> global norm; axis as in `train_step`: if None, arrays may be sharded
     norm: Callable[[Tree, str | None], Array]
+    # (config.model.dtype) -> None; logs if another dtype translates faster on this machine
+    advise: Callable[[str | None], None]
 
 
 def logits(x_BTD: Array, matrix_VD: Array, dtype: jnp.dtype) -> Array:
@@ -55,6 +57,7 @@ PLAIN = Kernels(
     fused_attention=lambda layer: None,
     cond=jax.lax.cond,
     norm=lambda tree, axis: optax.tree.norm(tree),
+    advise=lambda dtype: None,
 )
 
 # Part of the key of JAX's caches, so that other kernels trace a function again.

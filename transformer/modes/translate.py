@@ -10,6 +10,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.decoding.translator import Hypothesis, Request, Translator
+from transformer.models import kernels
 from transformer.modes import lines
 from transformer.runtime import progress
 from transformer.tasks import translation
@@ -29,6 +30,7 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     if form == "text" and not config.translate.prefix:
         names = names[:1]
     inputs = lines.columns(lines.read(sys.stdin.buffer), names, needed=1, form=form)
+    kernels.chosen().advise(config.model.get("dtype"))
     run = translation.load(config, workdir)
     translator = Translator(run.model, run.vocabulary, **config.decode)
     if interactive:
@@ -43,8 +45,7 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     counter = no_progress if interactive else progress.counter("translate", total=total)
     with counter as advance:
         # Read a file ahead, but not a pipe, because its writer may wait for the answer.
-        read_ahead = total is not None
-        answers = translator.hypotheses(run.params, requests, advance, read_ahead=read_ahead)
+        answers = translator.hypotheses(run.params, requests, advance, read_ahead=total is not None)
         for number, (hypotheses, values) in enumerate(zip(answers, unanswered, strict=True)):
             for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
                 lines.write(sys.stdout.buffer, line)

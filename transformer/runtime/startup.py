@@ -84,6 +84,13 @@ def compute_in_calling_thread() -> None:
     jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
+def cpu_features() -> str:
+    """Returns Linux's line of the CPU's features, such as "flags : fpu avx512f amx_bf16", or ""."""
+    cpu = Path("/proc/cpuinfo")
+    text = cpu.read_text().splitlines() if cpu.exists() else []
+    return next((line for line in text if line.startswith(("flags", "Features"))), "")
+
+
 def set_compilation_cache(folder: str) -> None:
     """Sets JAX's persistent compilation cache to a subfolder of `folder`; "" leaves it off.
 
@@ -99,10 +106,7 @@ def set_compilation_cache(folder: str) -> None:
     if folder and not jax.config.jax_compilation_cache_dir:
         # Each kind of CPU has its own subfolder, because machines may share a home, and JAX does
         # not check which CPU a program was compiled for.
-        cpu = Path("/proc/cpuinfo")
-        text = cpu.read_text().splitlines() if cpu.exists() else []
-        features = next((line for line in text if line.startswith(("flags", "Features"))), "")
-        kind = hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:8]
+        kind = hashlib.sha256(f"{platform.machine()} {cpu_features()}".encode()).hexdigest()[:8]
         cache = Path(folder).expanduser() / kind
         try:
             cache.mkdir(parents=True, exist_ok=True)

@@ -22,8 +22,7 @@ def final_split(config: ConfigDict) -> str:
     (`evaluate.split` = 'test' and `data.test` = '').
     """
     split = config.evaluate.split
-    value = config.data.get(split, split)
-    return split if value else "validation"
+    return split if config.data.get(split, split) else "validation"
 
 
 def load_all(config: ConfigDict, load: Callable[[ConfigDict, str], Any]) -> dict[str, Any]:

@@ -162,7 +162,6 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     'perplexity', 'accuracy'), those of `score` and those of config.evaluate.scores. The outputs
     are 'source', 'reference' and 'hypothesis'.
     """
-    data = config.data
     splits.log_origin(config, split)
     corpus, vocab = splits.pairs(config, split), vocabularies.read(folder, config)
     # Normalise references like translations, because a decomposed é would be another letter.
@@ -174,7 +173,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     translator = Translator(model, vocab, **config.decode)
     further = further_scores(config.evaluate.scores, [""], [""])  # their names
     tokens = splits.evaluation_tokens(config, corpus, vocab, split, model)
-    groups = packing.one_per_row(tokens.lengths, np.arange(len(corpus)), data.row_length)
+    groups = packing.one_per_row(tokens.lengths, np.arange(len(corpus)), config.data.row_length)
     assemble = functools.partial(pairs.assemble, tokens)
     loss = SplitSums(
         Batches(groups, config.decode.batch_tokens, None, assemble),

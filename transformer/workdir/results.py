@@ -77,8 +77,7 @@ def keep(
         paths.append_line(workdir / NAME, json.dumps(result).encode())
     for side, lines in outputs.items():
         paths.write_file(workdir / FOLDER / f"{name}.{side}", _text(lines))
-    content = json.dumps(result, indent=2).encode()
-    paths.write_file(workdir / FOLDER / f"{name}.json", content)
+    paths.write_file(workdir / FOLDER / f"{name}.json", json.dumps(result, indent=2).encode())
     logging.info("result saved in %s, outputs in %s.*", workdir / NAME, workdir / FOLDER / name)
 
 

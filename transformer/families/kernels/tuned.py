@@ -1,9 +1,10 @@
 """config.kernels='tuned': the loss's sums over classes, the update's branch, the gradient's norm.
 
-Matrix products are in products.py.
+Matrix products are in products.py. `advise` names the dtype in which they are fastest.
 """
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 
 from transformer.families.kernels import products
 from transformer.models import kernels
+from transformer.runtime import startup
 
 Array = jax.Array
 Tree = Any
@@ -66,10 +68,25 @@ def norm(tree: Tree, axis: str | None) -> Array:
     return jnp.sqrt(jax.lax.optimization_barrier(jnp.concatenate(rows)).sum())
 
 
+def advise(dtype: str | None) -> None:
+    """Logs that bfloat16 is faster than float32 on a CPU with AMX, Intel's matrix units.
+
+    Measured on two cores of a Xeon by `benchmarks.decode --model small --batch 32`: 3,901 target
+    tokens/s in bfloat16, 1,980 in float32.
+    """
+    is_cpu = jax.default_backend() == "cpu"
+    if dtype == "float32" and is_cpu and "amx_bf16" in startup.cpu_features():
+        logging.info(
+            "this CPU has AMX, and the model computes in float32: --config.model.dtype=bfloat16 "
+            "translates faster (1.97 times as fast: a small model, 32 lines a batch)"
+        )
+
+
 TUNED = kernels.PLAIN._replace(
     dot_general=products.dot_general,
     logits=products.logits,
     class_sums=class_sums,
     cond=cond,
     norm=norm,
+    advise=advise,
 )

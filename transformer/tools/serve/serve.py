@@ -8,6 +8,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError, check_value
+from transformer.models import kernels
 from transformer.runtime import paths, progress
 from transformer.tools.serve import served
 from transformer.workdir.saved_config import read_with_defaults
@@ -43,6 +44,8 @@ def serve(config: ConfigDict, workdir: Path) -> None:
             )
     if options.warm_up and not Path(options.warm_up).is_file():
         raise UserError(f"config.serve.warm_up={options.warm_up!r} is not a file of lines")
+    # Of the workdir only, because the command line sets no keys of `serve.also`.
+    kernels.chosen().advise(config.model.get("dtype"))
     # Listen before minutes of loading, because the port may be taken; clients wait.
     listening = listen(options.host, options.port)
     with progress.waiting("compile"):
