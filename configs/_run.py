@@ -6,7 +6,7 @@ Values are the paper's if it gives any.
 KEYS = {
     "task": "",  # the task to learn: a name in transformer/registry.py
     # 'tuned' to each platform, or 'plain'; 'cudnn' adds an attention for GPUs (docs/scaling.md).
-    "kernels": "tuned",
+    "kernels": ["tuned", "a name in registry.KERNELS"],
     "compilation_cache": "~/.cache/transformer",  # JAX's persistent cache; "": no cache
     "optimizer.name": "adam",  # any of optax or optax.contrib: adamw, sgd, lion, muon, ...
     "optimizer.arguments.b1": [0.9, "at least 0 and below 1"],

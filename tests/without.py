@@ -61,7 +61,7 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     entries = delete_entries(root / "transformer" / "registry.py", packages)
     if "tuned" in entries:
         run = root / "configs" / "_run.py"
-        run.write_text(run.read_text().replace('"kernels": "tuned"', '"kernels": "plain"'))
+        run.write_text(run.read_text().replace('"kernels": ["tuned"', '"kernels": ["plain"'))
     if "sample" in entries:
         (root / "configs" / "_sampling.py").unlink()
         task = root / "configs" / "translation.py"

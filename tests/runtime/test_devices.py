@@ -30,7 +30,6 @@ B, S = 2, 6
         ("TPU v4", 275, 34.359738368, True),
         ("TPU v5 lite", 197, 16, True),
         ("TPU v5e", 197, 16, True),
-        ("TPU v5p", 459, 102.005473280, True),
         ("TPU v5", 459, 102.005473280, True),
         ("TPU v6 lite", 918, 32, True),
         ("cpu", 0, 0, False),

@@ -76,7 +76,7 @@ def test_every_number_has_a_rule_and_every_default_fulfils_its_own():
 
 CHOICES = ["parallel.strategy", "evaluate.weights", "vocabulary.kind", "vocabulary.normalisation"]
 CHOICES += ["loss.smoothed_over", "model.dtype", "model.tied_embeddings", "decode.length_penalty"]
-CHOICES += ["decode.utility", "decode.method", "decode.stopping", "translate.format"]
+CHOICES += ["decode.utility", "decode.method", "decode.stopping", "translate.format", "kernels"]
 KEYS = key_tables.flatten(parallel_text.get_config())  # some go with families/sampling
 
 

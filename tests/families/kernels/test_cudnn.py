@@ -35,8 +35,7 @@ def test_the_fused_kernel_is_attention_but_for_queries_without_keys(dtype, toler
         scores = attention.ScaledDot().apply({}, q, k)
         return attention.attend(scores, mask, v, lambda weights: weights)[0]
 
-    def fused(q, k, v):
-        return cudnn.fused(q, (k, v), mask, implementation="xla")
+    fused = lambda q, k, v: cudnn.fused(q, (k, v), mask, implementation="xla")
 
     def gradients(function):
         loss = lambda *arrays: jnp.square(jnp.where(seen, function(*arrays), 0)).sum()

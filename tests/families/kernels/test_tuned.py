@@ -1,7 +1,5 @@
 """The tuned forms against the plain ones; those of accelerators run on a CPU, too."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,12 +8,12 @@ from helpers import tiny
 
 from transformer.families.kernels import tuned
 from transformer.models import kernels
+from transformer.runtime import startup
 
 
 def as_elsewhere(monkeypatch):
     """Makes `platform_dependent` choose what a TPU or a GPU compiles."""
-    others = lambda *arguments, cpu, default: default(*arguments)
-    monkeypatch.setattr(jax.lax, "platform_dependent", others)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *x, cpu, default: default(*x))
 
 
 def test_accelerators_have_the_sums_and_gradients_of_cpus():
@@ -42,10 +40,7 @@ def test_accelerators_select_the_state_that_cpus_branch_to(monkeypatch):
     params = jnp.arange(3.0)
     update = lambda gradient, params: (params - gradient, gradient * 2)
     keep = lambda gradient, params: (params, gradient)
-
-    def cond(finite):
-        return tuned.cond(finite, update, keep, jnp.array([1.0, np.nan, 3.0]), params)
-
+    cond = lambda finite: tuned.cond(finite, update, keep, jnp.array([1.0, np.nan, 3.0]), params)
     lowered = lambda: jax.jit(lambda finite: cond(finite)).lower(True).as_text()
     expected = [cond(jnp.bool_(finite)) for finite in (True, False)]
     assert "stablehlo.case" in lowered()
@@ -83,9 +78,18 @@ def test_accelerators_have_the_weight_gradients_of_cpus(monkeypatch):
 
     def gradients():
         product = lambda y, axis: tuned.TUNED.dot_general(x, y, (((2,), (axis,)), ((), ()))).sum()
-        gradient = functools.partial(jax.grad, product)
-        return gradient()(dense, 0), gradient()(logits, 2)
+        return jax.grad(product)(dense, 0), jax.grad(product)(logits, 2)
 
     here = gradients()
     as_elsewhere(monkeypatch)
     tiny.assert_same_bits(gradients(), here)
+
+
+@pytest.mark.parametrize("unit", ["amx_bf16", "avx512f"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_bfloat16_is_named_if_faster(unit, dtype, answered, reversal_run, monkeypatch, caplog):
+    monkeypatch.setattr(startup, "cpu_features", lambda: f"flags : {unit}")
+    caplog.set_level("INFO")
+    answered("translate", reversal_run, b"", **{"model.dtype": dtype})
+    is_named = "--config.model.dtype=bfloat16 translates faster" in caplog.messages[0]
+    assert is_named == ((unit, dtype) == ("amx_bf16", "float32"))

@@ -20,6 +20,7 @@ import pytest
 from tools.pages import browser
 
 from transformer.errors import UserError
+from transformer.models import kernels
 from transformer.tools.serve import serve
 from transformer.workdir import key_tables
 from transformer.workdir.saved_config import read_config
@@ -154,10 +155,13 @@ SECTIONS = ["Translate", "Translations", "Attention", "The beam, step by step"]
         ({"also": "same"}, "two models have one name"),
     ],
 )
-def test_a_mistake_is_explained_before_anything_is_loaded(tiny_run, changes, error):
+def test_a_mistake_is_explained_before_anything_is_loaded(tiny_run, monkeypatch, changes, error):
+    advised = []
+    monkeypatch.setattr(kernels, "chosen", lambda: kernels.PLAIN._replace(advise=advised.append))
     config = key_tables.set_mode_keys(read_config(tiny_run.workdir), "serve")
     if changes.get("also") == "same":
         changes = {"also": str(tiny_run.workdir)}
     config.serve.update(changes)
     with pytest.raises(UserError, match=re.escape(error)):
         serve.serve(config, tiny_run.workdir)
+    assert advised == ["float32"] * ("host" in changes)
