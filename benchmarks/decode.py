@@ -8,6 +8,9 @@ The first decodes 25 source ids to exactly 30 target ids by random parameters, b
 penalty 0.6. The second translates a file from text to text. The engines take turns, each in a
 process of its own, with the allocator that launch.py sets up; medians are printed. CTranslate2 is
 tried with every division of the cores into workers and threads.
+
+The first also gives the FLOPs a second of the products with weights, as shares of the ceiling, the
+rate of such products alone (benchmarks/ceiling.py). If PyTorch is installed, it multiplies, too.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import itertools
 import json
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,7 +31,7 @@ import flax.traverse_util
 import jax
 import numpy as np
 
-from benchmarks import yardstick
+from benchmarks import ceiling, yardstick
 from configs import wmt_base
 from transformer.data.tokenizer import END
 from transformer.decoding import compiled
@@ -76,25 +80,26 @@ def engines(arguments: argparse.Namespace) -> list[str]:
 
 def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
-    seconds = {name: [] for name in engines(arguments)}
-    first, same = {}, {}
-    environment = {**os.environ, **startup.ALLOCATOR}
-    for _ in range(arguments.turns):
-        for name, times in seconds.items():
-            folder = ("--folder", str(arguments.folder))
-            found = yardstick.take_turn("benchmarks.decode", name, *folder, environment=environment)
-            times.append(statistics.median(found["seconds"]))
-            first.setdefault(name, found["first"])
-            same[name] = found["found"]
-            unit, count = found["unit"], found["count"]
-    ours = statistics.median(seconds["this-float32"])
-    print(f"{unit}/s | of this code's float32 | first time, s | same output | engine")
-    for name, times in seconds.items():
-        median = statistics.median(times)
-        pairs = zip(same["this-float32"], same[name], strict=True)
+    libraries = () if arguments.file else ceiling.LIBRARIES  # a file's products have many shapes
+    pythons = dict.fromkeys((*libraries, *engines(arguments)), sys.executable)
+    folder = ("--folder", str(arguments.folder))
+    taken = yardstick.take_turns("benchmarks.decode", pythons, arguments.turns, *folder)
+    ceilings = ceiling.report({name: taken.pop(name) for name in libraries})
+    flops = ceiling.flops(products(arguments))
+    median = lambda name: statistics.median(statistics.median(x["seconds"]) for x in taken[name])
+    ours = taken["this-float32"]
+    print(
+        f"{ours[0]['unit']}/s | of this code's float32 | {ceiling.SHARES} | first time, s | "
+        "same output | engine"
+    )
+    for name, turns in taken.items():
+        seconds = median(name)
+        share = ceiling.shares(name, flops / seconds / 1e9, ceilings)
+        pairs = zip(ours[-1]["found"], turns[-1]["found"], strict=True)
         equal = np.mean([a == b for a, b in pairs])
         print(
-            f"{count / median:10.0f} {median / ours:6.2f} {first[name]:6.1f} {equal:8.2%}  {name}",
+            f"{turns[0]['count'] / seconds:10.0f} {seconds / median('this-float32'):6.2f} {share} "
+            f"{turns[0]['first']:6.1f} {equal:8.2%}  {name}",
             flush=True,
         )
 
@@ -102,6 +107,9 @@ def report(arguments: argparse.Namespace) -> None:
 def turn(arguments: argparse.Namespace) -> None:
     """One engine's turn: its times on standard output, as JSON."""
     kind, *of_engine = arguments.engine.split("-")
+    if kind == "ceiling":
+        print(json.dumps(ceiling.rates(arguments.engine, products(arguments))))
+        return
     if kind == "this":
         startup.schedule_for_memory()  # as launch.py
         config = wmt_base.get_config()
@@ -117,6 +125,12 @@ def turn(arguments: argparse.Namespace) -> None:
     seconds = yardstick.timed(run, least=3, seconds=arguments.seconds)
     values = {"seconds": seconds, "first": first, "found": found, "count": count, "unit": unit}
     print(json.dumps(values))
+
+
+def products(arguments: argparse.Namespace) -> ceiling.Products:
+    """The products with weights of what each engine decodes, with four beams."""
+    sizes = {**yardstick.SIZES[arguments.model], "B": arguments.batch, "S": SOURCE, "T": TARGET}
+    return ceiling.decoding_products(sizes, beams=4)
 
 
 def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]:

@@ -8,7 +8,8 @@ sub-layers' outputs and embeddings, not of weights of attention), of random ids 
 position. The engines take turns, each in a process of its own; medians are printed. --peers names
 a Python that has PyTorch, if this one has not. All of them run with an allocator that gives nothing
 back to the system and asks for huge pages, as launch.py does; --memory=default leaves it as it is.
-FLOPs are by the formula in docs/performance.md.
+FLOPs are by the formula in docs/performance.md. Their rate is also given as shares of the ceiling,
+the rate of matrix products alone (benchmarks/ceiling.py). bfloat16 is PyTorch's autocast.
 """
 
 import argparse
@@ -19,11 +20,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from benchmarks import yardstick
+from benchmarks import ceiling, yardstick
 
 START = time.time()
 BATCHES = {"small": {"B": 64, "S": 32, "T": 32}, "base": {"B": 16, "S": 64, "T": 64}}
-THEIRS = ("torch", "torch-compile", "marian")
+THEIRS = ("torch", "torch-bfloat16", "torch-compile", "torch-compile-bfloat16")
+THEIRS += ("marian", "marian-bfloat16")
 OURS = ("this-float32", "this-bfloat16")
 DROPOUT, SMOOTHING, RATE, BETAS, EPSILON = 0.1, 0.1, 1e-4, (0.9, 0.98), 1e-9
 
@@ -32,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=yardstick.SIZES, default="small")
     parser.add_argument("--batch", type=int, default=0, help="pairs; 0: the model's own")
-    parser.add_argument("--engines", default=",".join((*OURS, "torch", "marian")))
+    parser.add_argument("--engines", default=",".join((*OURS, *THEIRS[:2], *THEIRS[-2:])))
     parser.add_argument("--memory", choices=("kept", "default"), default="kept")
     parser.add_argument("--peers", default=sys.executable)
     parser.add_argument("--cache", default="", help="a folder for our compiled programs")
@@ -49,7 +51,11 @@ def main() -> None:
 def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
     names = arguments.engines.split(",")
-    pythons = {name: arguments.peers if name in THEIRS else sys.executable for name in names}
+    of_peers = (*THEIRS, "ceiling-peers")
+    pythons = {
+        name: arguments.peers if name in of_peers else sys.executable
+        for name in (*ceiling.LIBRARIES, *names)
+    }
     kept = arguments.memory == "kept"
     taken = yardstick.take_turns(
         "benchmarks.train_step", pythons, arguments.turns, kept_memory=kept
@@ -58,12 +64,18 @@ def report(arguments: argparse.Namespace) -> None:
     tokens = sizes["B"] * sizes["T"]
     _, model = yardstick.transformer(arguments.model, "float32")
     flops = model.flops(sizes["B"], sizes["T"])  # and as many source positions
-    print("target tokens/s | GFLOP/s | ms a step | first step, s | memory, GB | engine")
+    ceilings = ceiling.report({name: taken.pop(name) for name in ceiling.LIBRARIES})
+    print(
+        f"target tokens/s | GFLOP/s | {ceiling.SHARES} | ms a step | first step, s | memory, GB | "
+        "engine"
+    )
     for name, turns in taken.items():
         middle = {key: statistics.median(t[key] for t in turns) for key in turns[0]}
         seconds = middle["seconds"]
+        rate = flops / seconds / 1e9
         print(
-            f"{tokens / seconds:13,.0f} {flops / seconds / 1e9:9.0f} {1e3 * seconds:11.1f} "
+            f"{tokens / seconds:13,.0f} {rate:9.0f} {ceiling.shares(name, rate, ceilings)} "
+            f"{1e3 * seconds:11.1f} "
             f"{middle['first']:13.1f} {middle['memory']:13.2f}   {name}",
             flush=True,
         )
@@ -72,6 +84,9 @@ def report(arguments: argparse.Namespace) -> None:
 def turn(arguments: argparse.Namespace) -> None:
     """One engine's turn: its step's median, its start-up and memory on standard output, as JSON."""
     name, sizes = arguments.engine, sizes_of(arguments)
+    if name in ceiling.LIBRARIES:
+        print(json.dumps(ceiling.rates(name, ceiling.step_products(sizes))))
+        return
     if name in OURS:
         step = ours(arguments, name.removeprefix("this-"), sizes)
     else:
@@ -99,23 +114,25 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
 
 
 def theirs(name: str, sizes: dict[str, int]) -> Callable[[], float]:
-    """The same by PyTorch."""
+    """The same by PyTorch, in float32 or under autocast."""
     import torch
 
+    kind, in_bfloat16 = name.removesuffix("-bfloat16"), name.endswith("-bfloat16")
     V, B, S, T = (sizes[letter] for letter in "VBST")
     torch.manual_seed(0)
     source, targets = (torch.randint(4, V, (B, n)) for n in (S, T))
     shifted = targets.roll(1)
-    model, call = marian(sizes) if name == "marian" else torch_transformer(sizes)
+    model, call = marian(sizes) if kind == "marian" else torch_transformer(sizes)
     adam = torch.optim.Adam(model.parameters(), RATE, BETAS, EPSILON, fused=True)
 
     def loss_of(source: torch.Tensor, shifted: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        logits = call(source, shifted)
+        with torch.autocast("cpu", torch.bfloat16, enabled=in_bfloat16):
+            logits = call(source, shifted)
         return torch.nn.functional.cross_entropy(
             logits.flatten(0, 1).float(), targets.flatten(), label_smoothing=SMOOTHING
         )
 
-    loss_of = torch.compile(loss_of) if name.endswith("compile") else loss_of
+    loss_of = torch.compile(loss_of) if kind == "torch-compile" else loss_of
 
     def step() -> float:
         adam.zero_grad(set_to_none=True)

@@ -1,0 +1,152 @@
+"""The ceiling of an engine: how fast this CPU multiplies matrices of float32 and bfloat16.
+
+XLA multiplies, and PyTorch, or NumPy where it is not installed, square matrices and those of a
+model's products with weights. Each library takes turns with the engines, in a process of its own.
+A ceiling is the faster library's rate, and an engine's share its FLOPs a second over that rate.
+
+Another engine's Python may import this: it needs nothing of ours.
+"""
+
+import collections
+import os
+import platform
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks import yardstick
+
+LIBRARIES = ("ceiling-xla", "ceiling-peers")
+DTYPES = ("float32", "bfloat16")
+SIDE = 2048
+Products = collections.Counter  # {(N, K, M): how many products [N, K] x [K, M]}
+SQUARE = Products({(SIDE, SIDE, SIDE): 1})
+
+
+def cpu() -> str:
+    """The CPU's name, the cores that this process may use, and its units for matrices."""
+    from transformer.runtime import startup
+
+    file, features = Path("/proc/cpuinfo"), startup.cpu_features().split()
+    names = re.findall(r"model name\s*: (.*)", file.read_text() if file.exists() else "")
+    units = {"AVX-512": "avx512f", "AVX-512 bfloat16": "avx512_bf16", "AMX bfloat16": "amx_bf16"}
+    has = ", ".join(f"{'' if x in features else 'no '}{unit}" for unit, x in units.items())
+    return f"{[*names, platform.machine()][0]}, {len(os.sched_getaffinity(0))} cores, {has}"
+
+
+def source_products(sizes: Mapping[str, int], rows: int) -> Products:
+    """The products with weights on so many source positions: of the encoder, and of the keys and
+    values that the decoder has of its output."""
+    D, F, L = (sizes[letter] for letter in "DFL")
+    return Products({(rows, D, D): 6 * L, (rows, D, F): L, (rows, F, D): L})
+
+
+def target_products(sizes: Mapping[str, int], rows: int) -> Products:
+    """Those on so many target positions: of the decoder, as many as of a source, and the logits."""
+    return source_products(sizes, rows) + Products({(rows, sizes["D"], sizes["V"]): 1})
+
+
+def step_products(sizes: Mapping[str, int]) -> Products:
+    """The products with weights of a training step on B rows of S and T positions."""
+    B, S, T = (sizes[letter] for letter in "BST")
+    forward = source_products(sizes, B * S) + target_products(sizes, B * T)
+    products = Products()
+    for (N, K, M), count in forward.items():
+        # Forward, the gradient of the input [N, K], and that of the weights [K, M].
+        for shape in ((N, K, M), (N, M, K), (K, N, M)):
+            products[shape] += count
+    return products
+
+
+def decoding_products(sizes: Mapping[str, int], beams: int) -> Products:
+    """The products with weights of a search: B rows of S positions, then T steps of B * beams."""
+    B, S, T = (sizes[letter] for letter in "BST")
+    products = source_products(sizes, B * S)
+    for shape, count in target_products(sizes, B * beams).items():
+        products[shape] += T * count
+    return products
+
+
+def flops(products: Products) -> int:
+    return sum(2 * N * K * M * count for (N, K, M), count in products.items())
+
+
+def rates(library: str, products: Products) -> dict:
+    """A turn of one of LIBRARIES: its name, and {dtype: (GFLOP/s of SQUARE, of `products`)}."""
+    name, multiply = xla() if library == "ceiling-xla" else torch_or_numpy()
+    found = {}
+    for dtype in DTYPES if name != "NumPy" else DTYPES[:1]:
+        found[dtype] = [rate(multiply, dtype, kind) for kind in (SQUARE, products)]
+    return {"name": name, "rates": found}
+
+
+def rate(multiply: Callable, dtype: str, products: Products) -> float:
+    """GFLOP/s of all products, each by the median of its time."""
+    seconds = 0.0
+    for shape, count in products.items():
+        times = yardstick.timed(multiply(dtype, *shape), least=5, seconds=0.2)
+        seconds += count * statistics.median(times[1:])  # the first one compiles
+    return flops(products) / seconds / 1e9
+
+
+def xla() -> tuple[str, Callable]:
+    """XLA's name, and (dtype, N, K, M) -> a function that multiplies once, summed in float32."""
+    import jax
+    import jax.numpy as jnp
+
+    product = jax.jit(lambda x, y: jnp.matmul(x, y, preferred_element_type=jnp.float32))
+
+    def multiply(dtype: str, N: int, K: int, M: int) -> Callable:
+        x = jax.random.normal(jax.random.key(0), (N, K)).astype(dtype)
+        y = jax.random.normal(jax.random.key(1), (K, M)).astype(dtype)
+        return lambda: jax.block_until_ready(product(x, y))
+
+    return "XLA", multiply
+
+
+def torch_or_numpy() -> tuple[str, Callable]:
+    """The same by PyTorch where it is installed, otherwise by NumPy, in float32 only."""
+    try:
+        import torch
+    except ImportError:
+        return "NumPy", multiply_by_numpy
+
+    def multiply(dtype: str, N: int, K: int, M: int) -> Callable:
+        x, y = (torch.randn(shape).to(getattr(torch, dtype)) for shape in ((N, K), (K, M)))
+        return lambda: x @ y
+
+    return "PyTorch", multiply
+
+
+def multiply_by_numpy(dtype: str, N: int, K: int, M: int) -> Callable:
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(shape).astype(dtype) for shape in ((N, K), (K, M)))
+    return lambda: x @ y
+
+
+SHARES = "share of square | of the model's products"
+
+
+def report(turns: Mapping[str, Sequence[dict]]) -> dict[str, list[float]]:
+    """Prints the CPU and its rates, {library: its turns}; returns {dtype: its two ceilings}."""
+    print(cpu())
+    if turns:
+        print(f"GFLOP/s of {SIDE} x {SIDE} | of the model's products | dtype | library")
+    ceilings = {}
+    for of_library in turns.values():
+        for dtype in of_library[0]["rates"]:
+            pairs = zip(*(turn["rates"][dtype] for turn in of_library), strict=True)
+            square, model = map(statistics.median, pairs)
+            print(f"{square:22,.0f} {model:25,.0f}   {dtype:8}  {of_library[0]['name']}")
+            best = ceilings.get(dtype, [0.0, 0.0])
+            ceilings[dtype] = [max(best[0], square), max(best[1], model)]
+    return ceilings
+
+
+def shares(engine: str, gigaflops: float, ceilings: Mapping[str, Sequence[float]]) -> str:
+    """An engine's shares of both ceilings of its dtype; blank where there are none, as of int8."""
+    dtype = next((x for x in (*DTYPES, "int8") if x in engine), "float32")
+    return " ".join(f"{gigaflops / x:15.0%}" for x in ceilings.get(dtype, ())) or " " * 31
