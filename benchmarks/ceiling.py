@@ -1,8 +1,9 @@
 """The ceiling of an engine: how fast this CPU multiplies matrices of float32 and bfloat16.
 
-XLA multiplies, and PyTorch, or NumPy where it is not installed, square matrices and those of a
-model's products with weights. Each library takes turns with the engines, in a process of its own.
-A ceiling is the faster library's rate, and an engine's share its FLOPs a second over that rate.
+Two libraries multiply: XLA, and PyTorch, or NumPy where PyTorch is not installed. The matrices are
+square, or have the shapes of a model's products with weights. Each library takes turns with the
+engines, in a process of its own. The ceiling is the rate of the faster library. An engine's share
+is its own FLOPs a second over the ceiling.
 
 Another engine's Python may import this: it needs nothing of ours.
 """
@@ -36,14 +37,13 @@ def cpu() -> str:
 
 
 def source_products(sizes: Mapping[str, int], rows: int) -> Products:
-    """The products with weights on so many source positions: of the encoder, and of the keys and
-    values that the decoder has of its output."""
+    """The encoder's products with weights, and the decoder's for the keys and values of memory."""
     D, F, L = (sizes[letter] for letter in "DFL")
     return Products({(rows, D, D): 6 * L, (rows, D, F): L, (rows, F, D): L})
 
 
 def target_products(sizes: Mapping[str, int], rows: int) -> Products:
-    """Those on so many target positions: of the decoder, as many as of a source, and the logits."""
+    """The decoder's other products with weights, as many as on the source's side, and logits."""
     return source_products(sizes, rows) + Products({(rows, sizes["D"], sizes["V"]): 1})
 
 

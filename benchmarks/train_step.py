@@ -9,7 +9,7 @@ position. The engines take turns, each in a process of its own; medians are prin
 a Python that has PyTorch, if this one has not. All of them run with an allocator that gives nothing
 back to the system and asks for huge pages, as launch.py does; --memory=default leaves it as it is.
 FLOPs are by the formula in docs/performance.md. Their rate is also given as shares of the ceiling,
-the rate of matrix products alone (benchmarks/ceiling.py). bfloat16 is PyTorch's autocast.
+the rate of matrix products alone (benchmarks/ceiling.py). The peers' bfloat16 is autocast.
 """
 
 import argparse
