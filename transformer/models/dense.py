@@ -36,11 +36,14 @@ embed = functools.partial(nn.Embed, embedding_init=_compiled(_unit_rows))
 
 
 def linear(
-    dtype: jnp.dtype, kind: Callable[..., nn.Module] = nn.Dense, **options: Any
+    dtype: jnp.dtype, kind: Callable[..., nn.Module] | None = None, **options: Any
 ) -> Callable[..., nn.Module]:
-    """Returns the constructor of `kind`, with Glorot initialisation and `kernels.chosen`."""
+    """Returns the constructor of `kind`, by default nn.Dense, with Glorot's initial matrices.
+
+    It computes by `kernels.chosen`.
+    """
     options |= {"kernel_init": glorot_uniform, "dot_general": kernels.chosen().dot_general}
-    return functools.partial(kind, dtype=dtype, **options)
+    return functools.partial(kind or kernels.chosen().dense, dtype=dtype, **options)
 
 
 def einsum(letters: str, *operands: Array) -> Array:

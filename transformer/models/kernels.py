@@ -7,6 +7,7 @@ Faster forms are in families/kernels, with their measurements.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
@@ -14,13 +15,13 @@ import optax
 from transformer import registry
 
 Array = jax.Array
-Tree = Any
 
 
 class Kernels(NamedTuple):
     """A set of kernels, one implementation of each function."""
 
     dot_general: Callable  # as jax.lax.dot_general, in the dtype of x; of linear maps and attention
+    dense: type[nn.Module]  # nn.Dense, whose bias may have another gradient
     logits: Callable[[Array, Array, jnp.dtype], Array]  # (x_BTD, matrix_VD, dtype) -> logits_BTV
     # (logits_BTV, targets_BT) -> log normaliser, gold logit, sum, maximum: [B, T] in float32
     class_sums: Callable[[Array, Array], tuple[Array, Array, Array, Array]]
@@ -30,7 +31,7 @@ class Kernels(NamedTuple):
     fused_attention: Callable[[Any], Callable | None]
     cond: Callable  # as jax.lax.cond
     # (tree, axis) -> global norm; axis as in `train_step`: if None, arrays may be sharded
-    norm: Callable[[Tree, str | None], Array]
+    norm: Callable[[Any, str | None], Array]
     # (config.model.dtype) -> None; logs if another dtype translates faster on this machine
     advise: Callable[[str | None], None]
 
@@ -51,6 +52,7 @@ def class_sums(logits_BTV: Array, targets_BT: Array) -> tuple[Array, Array, Arra
 
 PLAIN = Kernels(
     dot_general=jax.lax.dot_general,
+    dense=nn.Dense,
     logits=logits,
     class_sums=class_sums,
     fused_attention=lambda layer: None,

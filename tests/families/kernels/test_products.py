@@ -2,6 +2,7 @@
 
 import re
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,16 +40,32 @@ def test_dot_general_is_the_library_s_with_its_gradients(x, y, dimensions, dtype
         np.testing.assert_array_equal(found, expected)
 
 
-def test_a_wide_layer_has_the_weight_gradient_of_the_plain_product():
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_a_wide_layer_has_the_weight_gradient_of_the_plain_product(dtype):
     """Which CPUs sum as [F, D] and transpose, if there are many rows."""
     random = np.random.default_rng(12)
-    draw = lambda *shape: jnp.asarray(random.integers(-3, 4, shape), jnp.float32)
+    draw = lambda *shape: jnp.asarray(random.integers(-3, 4, shape), dtype)
     x, y, gradient = draw(2, 256, 3, 4), draw(3, 4, 6), draw(2, 256, 6)
     dimensions = ((2, 3), (0, 1)), ((), ())
     _, back = jax.vjp(lambda y: products.dot_general(x, y, dimensions), y)
-    expected = np.einsum("bthk,btd->hkd", x, gradient)
-    np.testing.assert_array_equal(*back(gradient), expected)
-    assert np.abs(expected).max() < 2**24  # every sum is exact, in whatever order
+    expected = jnp.einsum("bthk,btd->hkd", x.astype("f"), gradient.astype("f"))
+    np.testing.assert_array_equal(*back(gradient), expected.astype(dtype))
+    assert jnp.abs(expected).max() < 2**24  # every sum is exact, in whatever order
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_a_dense_layer_is_flax_s_with_its_params_and_gradients(dtype, use_bias):
+    random = np.random.default_rng(13)
+    x, gradient = (jnp.asarray(random.integers(-3, 4, (2, 3, n)), dtype) for n in (4, 6))
+    options = {"use_bias": use_bias, "dtype": dtype, "dot_general": jax.lax.dot_general}
+    layers = [kind(6, **options) for kind in (products.Dense, nn.Dense)]
+    params = [layer.init(jax.random.key(0), x) for layer in layers]
+    drawn = jax.tree.map(lambda x: random.integers(-3, 4, x.shape).astype("f"), params[0])
+    outputs, backs = zip(*(jax.vjp(layer.apply, drawn, x) for layer in layers), strict=True)
+    assert outputs[0].dtype == dtype
+    for ours, theirs in [params, outputs, [back(gradient) for back in backs]]:
+        jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
 @pytest.mark.parametrize("dimensions", [((2,), (0,)), ((2,), (1,))], ids=["dense", "logits"])

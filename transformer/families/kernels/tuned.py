@@ -84,6 +84,7 @@ def advise(dtype: str | None) -> None:
 
 TUNED = kernels.PLAIN._replace(
     dot_general=products.dot_general,
+    dense=products.Dense,
     logits=products.logits,
     class_sums=class_sums,
     cond=cond,
