@@ -112,6 +112,7 @@ TASKS = {
     "masked_language": "transformer.families.texts.masked_language",
     "image_classification": "transformer.families.images.image_classification",
     "memory": "transformer.families.memory.memory_task",
+    "parsing": "transformer.families.parsing.parsing_task",
 }
 
 # {config.decode.method: a function of the values of config.decode -> a decoding.methods.Method}
@@ -219,6 +220,13 @@ MODES = {
         "Continues each line by a language model.",
         arguments="--workdir=DIR < prompts.txt",
         tasks=("language_modelling",),
+        reads_input=True,
+    ),
+    "parse": Mode(
+        "transformer.families.parsing.parse:parse",
+        "Writes the tree of each sentence, whose words are separated by spaces.",
+        arguments="--workdir=DIR < sentences.txt",
+        tasks=("parsing",),
         reads_input=True,
     ),
     "report": Mode(

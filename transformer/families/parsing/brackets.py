@@ -1,0 +1,86 @@
+"""The vocabulary of a tree's symbols: XX, and two brackets for each label.
+
+Its file is vocabulary/brackets.txt of a workdir, one label per line.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ml_collections import ConfigDict
+
+from transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from transformer.families.parsing.trees import WORD, Tree
+from transformer.tasks import vocabularies
+
+NAME = "brackets.txt"
+FIRST = 4  # the id of the first symbol
+
+
+@dataclasses.dataclass(frozen=True)
+class Brackets:
+    """The symbols of trees with these labels, as ids; texts are symbols joined by spaces."""
+
+    labels: tuple[str, ...]
+    pad, end, unknown, start = PAD, END, UNKNOWN, START
+
+    def __len__(self) -> int:
+        return FIRST + len(self.symbols)
+
+    @functools.cached_property
+    def symbols(self) -> tuple[str, ...]:
+        """XX (NP )NP (VP )VP ..., in the order of their ids from FIRST on."""
+        return (WORD, *(f"{bracket}{label}" for label in self.labels for bracket in "()"))
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of texts, each ending with END; UNKNOWN for a label not in `labels`."""
+        ids = {symbol: i for i, symbol in enumerate(self.symbols, start=FIRST)}
+        return [[*(ids.get(x, UNKNOWN) for x in text.split()), END] for text in texts]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Returns the texts of lists of ids; special ids are dropped."""
+        return [" ".join(self.symbols[i - FIRST] for i in x if i >= FIRST) for x in ids]
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()[:16]
+
+    @property
+    def content(self) -> bytes:
+        """The content of the vocabulary's file."""
+        return "".join(f"{label}\n" for label in self.labels).encode()
+
+
+def learn(trees: Iterable[Tree]) -> Brackets:
+    """Returns the vocabulary of trees; ids do not depend on their order."""
+    return Brackets(tuple(sorted({x.label for tree in trees for x in tree.constituents})))
+
+
+def prepare(
+    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, trees: Iterable[Tree]
+) -> Brackets:
+    """Returns the vocabulary of a run; a new run learns it from `trees` and writes it.
+
+    Fills in `vocabulary.brackets_fingerprint`. `saved_config` is as in a task's `prepare`.
+    """
+    if saved_config is None:
+        vocabulary = learn(trees)
+        vocabularies.write_files(folder, {NAME: vocabulary.content})
+    else:
+        vocabulary = read(folder, saved_config.vocabulary.brackets_fingerprint)
+    config.vocabulary.brackets_fingerprint = vocabulary.fingerprint
+    return vocabulary
+
+
+def read(folder: Path, expected: str) -> Brackets:
+    """Returns the vocabulary of a workdir.
+
+    UserError if the file is missing or damaged, or if its fingerprint differs from `expected` (""
+    if unknown).
+    """
+    content = vocabularies.read_files(folder, [NAME])[NAME]
+    vocabulary = Brackets(tuple(content.decode().split()))
+    vocabularies.check_fingerprint(folder, vocabulary.fingerprint, expected)
+    return vocabulary

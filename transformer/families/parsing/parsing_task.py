@@ -1,0 +1,183 @@
+"""The parsing task: the words of a sentence are translated into the symbols of its tree.
+
+Model, batches, loss and search are those of translation. The source is the words, in pieces of a
+vocabulary that is learnt from them; the target is the symbols of trees.py. The score is EVALB's F1.
+"""
+
+import functools
+from pathlib import Path
+
+import flax.linen as nn
+import numpy as np
+from ml_collections import ConfigDict
+
+from transformer.data import packing, pairs
+from transformer.data.batches import Batches
+from transformer.data.tokenizer import Vocabulary
+from transformer.decoding.translator import Translator
+from transformer.errors import check_value, quantity
+from transformer.families.parsing import brackets, evalb, treebank, trees
+from transformer.models.ensemble import Ensemble
+from transformer.tasks import losses, saved_model, splits, translation, vocabularies
+from transformer.tasks.evaluation import Evaluation, SplitSums
+from transformer.tasks.task import (
+    Task,
+    abstract_params,
+    build_model,
+    check_packing,
+    check_positions,
+    make_task,
+)
+
+Tree = dict
+
+FREE = ("decode.", "parse.")
+SCORE = {"best_by": "f1", "best_is": "highest", "unit": "token"}
+LABELS = 26  # of the Penn Treebank, for --mode=plan
+model = build_model
+example = translation.example
+loss = translation.loss
+summarise = losses.summarise
+
+
+def check(config: ConfigDict) -> None:
+    """Raises UserError for invalid values, before anything is written or compiled."""
+    data = config.data
+    # The longest pair must fit into a row, and a row into a batch.
+    if data.pack:
+        check_value("data.max_length", data.max_length, f"at most {data.row_length}")
+    check_value("data.batch_tokens", data.batch_tokens, f"at least {data.row_length}")
+    # The model and the translator check their values when built.
+    checked = model(config, sizes(config, None))
+    check_positions(checked, data.max_length, f"config.data.max_length={data.max_length}")
+    check_packing(checked, data.pack)
+    abstract_params(checked, example(config, 1))
+    for decoded in (checked, *(member for _, _, member in saved_model.ensemble(config))):
+        Translator(decoded, None, **config.decode)
+
+
+def load(config: ConfigDict, split: str) -> treebank.Treebank:
+    """Returns a split: the trees of the files that config.data.SPLIT names."""
+    name, key = splits.name_and_key(config, split)
+    return treebank.load(name, directory=config.data.directory, key=key)
+
+
+def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
+    """Builds missing vocabularies and token ids; returns the config, filled in."""
+    corpora = splits.load_all(config, load)
+    final, train = splits.final_split(config), corpora["train"]
+    pieces = vocabularies.prepare(config, folder, saved_config, train)
+    vocab = Vocabulary(pieces, brackets.prepare(config, folder, saved_config, train.trees))
+    # Validation scores the trained model, the final evaluation the ensemble.
+    run_model = model(config, _sizes(vocab))
+    ensemble = Ensemble((run_model, *(member for _, _, member in saved_model.ensemble(config))))
+    for split, scored_model in (("validation", run_model), (final, ensemble)):
+        splits.evaluation_tokens(config, corpora[split], vocab, split, scored_model)
+    splits.tokens(config, train, vocab, "tokenise train")  # into the cache that `build` reads
+    return config
+
+
+def vocabulary(config: ConfigDict, folder: Path) -> Vocabulary:
+    """Returns a workdir's vocabularies, of words and of symbols."""
+    symbols = brackets.read(folder, config.vocabulary.brackets_fingerprint)
+    return Vocabulary(vocabularies.read(folder, config), symbols)
+
+
+def identity(config: ConfigDict) -> dict[str, str]:
+    """Returns the fingerprints of the vocabularies; "" before `prepare`."""
+    options = config.vocabulary
+    return {"vocabulary": options.fingerprint, "brackets": options.brackets_fingerprint}
+
+
+def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
+    """Returns the sizes of the workdir's vocabularies; if `folder` is None, an estimate."""
+    if folder is not None:
+        return _sizes(vocabulary(config, folder))
+    symbols = brackets.Brackets(tuple(f"L{i}" for i in range(LABELS)))
+    return {"source_vocab_size": config.vocabulary.size, "target_vocab_size": len(symbols)}
+
+
+def _sizes(vocab: Vocabulary) -> dict[str, int]:
+    return {"source_vocab_size": len(vocab.source), "target_vocab_size": len(vocab.target)}
+
+
+def build(config: ConfigDict, folder: Path) -> Task:
+    """Builds the `Task` of a prepared workdir."""
+    vocab = vocabulary(config, folder)
+    tokens = splits.prepared_tokens(config, vocab)
+    batches = translation.training_batches(config, tokens)
+    source, target = pairs.fill_fractions(batches, tokens)
+    about = (
+        f"{quantity(len(batches.items), 'training tree')} in batches of "
+        f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
+        f"{100 * source:.1f} % of source positions filled; vocabulary of "
+        f"{quantity(len(vocab.source), 'piece')} and {len(vocab.target)} symbols"
+    )
+    return make_task(config, folder, model(config, _sizes(vocab)), batches, about)
+
+
+def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+    """Returns the evaluator of a split.
+
+    Every sentence counts, however long. Scores are those of `evalb.score` and means per symbol
+    ('loss', 'nats_per_token', 'perplexity', 'accuracy'). The outputs are 'source', the words, and
+    the trees 'reference' and 'hypothesis', as text; only references have tags.
+    """
+    splits.log_origin(config, split)
+    corpus, vocab = load(config, split), vocabulary(config, folder)
+    sources, _ = corpus.read()
+    references = [trees.to_text(tree) for tree in corpus.trees]
+    dataset = {"source": sources, "reference": references}
+    translator = Translator(model, vocab, **config.decode)
+    tokens = splits.evaluation_tokens(config, corpus, vocab, split, model)
+    groups = packing.one_per_row(tokens.lengths, np.arange(len(corpus)), config.data.row_length)
+    sums_of_split = SplitSums(
+        Batches(
+            groups, config.decode.batch_tokens, None, functools.partial(pairs.assemble, tokens)
+        ),
+        functools.partial(losses.only_sums, model=model, options=tuple(config.loss.items())),
+        what=f"loss of {split}",
+        remedy="lower config.decode.batch_tokens",
+    )
+
+    def rehearse(params: Tree) -> None:
+        sums_of_split.rehearse(params)
+        translator.rehearse(params, tokens.sides["source"].lengths)
+
+    def scored(params: Tree) -> tuple[dict, dict]:
+        written = translation.translate(translator, params, sources, f"parse {split}")
+        hypotheses = [tree_of(*x) for x in zip(written, sources, strict=True)]
+        sums, _ = sums_of_split.score(params)
+        sample = translation.samples(sources, hypotheses, references, config.evaluate.samples)
+        scores = evalb.score(hypotheses, references)
+        scores |= {**losses.per_token(sums), "samples": sample}
+        return scores, {**dataset, "hypothesis": hypotheses}
+
+    return Evaluation(
+        split=split,
+        files=list(corpus.files),
+        dataset=dataset,
+        settings={"sentences": len(corpus), "decode": config.decode.to_dict()},
+        columns={"input": "source", "reference": "reference", "output": "hypothesis"},
+        score=scored,
+        rehearse=rehearse,
+        rows=lambda scores: {**rows(scores), "sentences": f"{len(corpus):,}"},
+    )
+
+
+def tree_of(written: str, sentence: str) -> str:
+    """Returns the tree, as text, of the symbols that a model has written for a sentence."""
+    return trees.to_text(trees.repaired(written.split(), trees.words_of(sentence)))
+
+
+def rows(scores: dict) -> dict[str, str]:
+    """Formats scores as a table {name: text}, main score first."""
+    return {
+        "F1": f"{scores['f1']:.2f}",
+        "precision": f"{scores['precision']:.2f}",
+        "recall": f"{scores['recall']:.2f}",
+        "complete match": f"{scores['complete_match']:.2f} % of sentences",
+        "loss": f"{scores['loss']:.4f}",
+        "perplexity": f"{scores['perplexity']:.3f}",
+        "accuracy": f"{scores['accuracy']:.1%} of symbols",
+    }

@@ -1,0 +1,146 @@
+"""Trees: text in the brackets of the Penn Treebank, and the symbols that a model writes.
+
+    text       (TOP (S (NP-SBJ (DT The) (NN cat)) (VP (VBZ sleeps)) (. .)))
+    symbols    (S (NP XX XX )NP (VP XX )VP XX )S
+
+Symbols are those of Vinyals et al. 2015, "Grammar as a Foreign Language": depth-first, with
+labelled closing brackets, and XX for each word, because the words are in the input. Punctuation is
+a word, too. A tree has neither traces nor function tags: (NP-SBJ-1 (-NONE- *)) is dropped, NP-SBJ
+becomes NP. It has no root, whatever its name in the treebank (see ROOTS).
+"""
+
+import collections
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from transformer.errors import UserError
+
+WORD = "XX"  # the symbol of a word, and the tag of a word in a parsed sentence
+TRACE = "-NONE-"  # the tag of a trace
+ROOTS = ("", "TOP", "ROOT", "S1")
+# Brackets in words, as the Penn Treebank writes them.
+ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+# (TAG WORD), (LABEL, anything outside brackets, or a closing bracket, which has no group. Only
+# ASCII spaces separate, because words may contain others, such as U+200A.
+PART = re.compile(
+    r"\(\s*([^\s()]+)\s+([^\s()]+)\s*\)|\(\s*([^\s()]*)|([^\s()]+)|\)", flags=re.ASCII
+)
+
+
+class Constituent(NamedTuple):
+    """The words start, ..., stop - 1 of a sentence, with a label such as NP."""
+
+    label: str
+    start: int
+    stop: int
+
+
+class Tree(NamedTuple):
+    """A sentence and its constituents, in the order of their opening brackets."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]  # of the words: parts of speech, or WORD
+    constituents: tuple[Constituent, ...]
+
+
+def words_of(line: str) -> list[str]:
+    """Returns the words of a sentence, which spaces separate; -LRB- is read as (."""
+    return [_unescaped(word) for word in re.findall(r"\S+", line, flags=re.ASCII)]
+
+
+def _unescaped(word: str) -> str:
+    if "B-" in word:  # asked first, because few words have it
+        for bracket, escape in ESCAPES.items():
+            word = word.replace(escape, bracket)
+    return word
+
+
+def from_text(text: str, place: str = "tree") -> Tree:
+    """Returns the tree of a text in brackets; UserError, which begins with `place`, for another."""
+    words, tags, constituents, opened = [], [], [], []
+    is_complete = False
+    for match in PART.finditer(text):
+        tag, word, label, outside = match.groups()
+        if outside or is_complete:
+            break
+        if word:
+            if tag != TRACE:
+                words.append(_unescaped(word))
+                tags.append(tag)
+        elif label is not None:
+            # NP of NP-SBJ-1 and NP=2.
+            opened.append((len(constituents), re.split("[-=]", label)[0], len(words)))
+            constituents.append(None)  # until it is closed
+        elif opened:
+            _close(opened, constituents, len(words))
+        else:
+            break
+        is_complete = not opened
+    else:
+        if is_complete:
+            return _tree(words, tags, constituents)
+    raise UserError(f"{place}: expected one tree in balanced brackets, found {text[:60]!r}")
+
+
+def repaired(symbols: Iterable[str], words: Sequence[str]) -> Tree:
+    """Returns a tree over exactly `words` from any symbols.
+
+    A closing bracket also closes what was opened after its opening bracket. Dropped are closing
+    brackets without an opening bracket, XX after the last word, and constituents without words. At
+    the end all brackets are closed, and the words left are children of the root.
+    """
+    constituents, opened, position = [], [], 0
+    for symbol in symbols:
+        if symbol == WORD:
+            position = min(position + 1, len(words))
+        elif symbol.startswith("("):
+            opened.append((len(constituents), symbol[1:], position))
+            constituents.append(None)  # until it is closed
+        elif symbol.startswith(")") and any(label == symbol[1:] for _, label, _ in opened):
+            while _close(opened, constituents, position) != symbol[1:]:
+                pass
+    while opened:
+        _close(opened, constituents, position)
+    return _tree(words, [WORD] * len(words), constituents)
+
+
+def _close(
+    opened: list[tuple[int, str, int]], constituents: list[Constituent | None], stop: int
+) -> str:
+    """Closes the last of `opened`, (index in `constituents`, label, start); returns its label."""
+    i, label, start = opened.pop()
+    constituents[i] = Constituent(label, start, stop)
+    return label
+
+
+def _tree(words: Sequence[str], tags: Sequence[str], constituents: Iterable[Constituent]) -> Tree:
+    """Returns a tree without the root, and without constituents of no words."""
+    kept = (x for x in constituents if x.start < x.stop and x.label not in ROOTS)
+    return Tree(tuple(words), tuple(tags), tuple(kept))
+
+
+def symbols(tree: Tree) -> list[str]:
+    """Returns the symbols of a tree."""
+    return _depth_first(tree, [WORD] * len(tree.words), close=lambda label: f"){label}")
+
+
+def to_text(tree: Tree) -> str:
+    """Returns a tree as text on one line, with the root TOP."""
+    escaped = ("".join(ESCAPES.get(x, x) for x in word) for word in tree.words)
+    leaves = [f"({tag} {word})" for tag, word in zip(tree.tags, escaped, strict=True)]
+    parts = ["(TOP", *_depth_first(tree, leaves, close=lambda label: ")"), ")"]
+    return " ".join(parts).replace(" )", ")")
+
+
+def _depth_first(tree: Tree, leaves: Sequence[str], close: Callable[[str], str]) -> list[str]:
+    """Returns opening brackets, leaves and closing brackets; `leaves` has a text per word."""
+    parts, opened, waiting = [], [], collections.deque(tree.constituents)
+    for i, leaf in enumerate(leaves):
+        while waiting and waiting[0].start == i:
+            opened.append(waiting.popleft())
+            parts.append(f"({opened[-1].label}")
+        parts.append(leaf)
+        while opened and opened[-1].stop == i + 1:
+            parts.append(close(opened.pop().label))
+    return parts
