@@ -84,6 +84,13 @@ def memory(folder):
     return changed("memory", {**LAYERS, **values, "evaluate.batch_tokens": 40})
 
 
+def parsing(folder):
+    from families.parsing import generated
+
+    generated.write(folder, train=60, dev=8)
+    return generated.config(folder)
+
+
 TINY = {
     "translation": translation,
     "language_modelling": language_modelling,
@@ -91,4 +98,5 @@ TINY = {
     "masked_language": masked_language,
     "image_classification": image_classification,
     "memory": memory,
+    "parsing": parsing,
 }
