@@ -87,8 +87,11 @@ def memory(folder):
 def parsing(folder):
     from families.parsing import generated
 
-    generated.write(folder, train=60, dev=8)
-    return generated.config(folder)
+    generated.write(folder, train=200, dev=8)
+    values = {"data.directory": str(folder), "data.test": "", "evaluate.samples": 1}
+    values |= {"data.max_length": 96, "data.row_length": 96, "data.batch_tokens": 8 * 96}
+    values |= {"vocabulary.size": 290, "decode.beam_width": 2, "decode.extra_length": 60}
+    return changed("parsing", {**LAYERS, **values})
 
 
 TINY = {

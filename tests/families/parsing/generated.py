@@ -1,16 +1,13 @@
-"""Trees of a small grammar, in files as a treebank has them, and the config of a tiny run."""
+"""Trees of a small grammar, with function tags and traces, in files as a treebank has them."""
 
 import random
-
-from configs import parsing
 
 RULES = {
     "S": ["NP-SBJ VP .", "PP , NP-SBJ VP ."],
     "NP-SBJ": ["DT NN", "PRP", "NP PP"],
     "NP": ["DT NN", "DT JJ NN"],
-    "VP": ["VBZ NP", "VBZ NP PP", "VBZ SBAR"],
-    "SBAR": ["-NONE- S-1"],
-    "S-1": ["NP-SBJ VP"],
+    "VP": ["VBZ NP", "VBZ NP PP", "VBZ SBAR-1"],
+    "SBAR-1": ["-NONE- S"],
     "PP": ["IN NP"],
 }
 WORDS = {"DT": "the a", "NN": "cat dog (x)", "PRP": "it", "JJ": "old", "VBZ": "sees says"}
@@ -18,7 +15,7 @@ WORDS |= {"IN": "in with", ".": ".", ",": ",", "-NONE-": "0"}
 
 
 def tree(chosen, label="S", depth=0):
-    """A random tree as text in brackets, with function tags and traces."""
+    """A random tree as text in brackets."""
     if label in WORDS:
         word = chosen.choice(WORDS[label].split())
         return f"({label} {word.replace('(', '-LRB-').replace(')', '-RRB-')})"
@@ -33,17 +30,3 @@ def write(folder, **counts):
         chosen = random.Random(seed)
         lines = [f"( {tree(chosen)} )\n" for _ in range(count)]
         (folder / f"{split}.trees").write_text("".join(lines))
-
-
-def config(folder, changes=None):
-    """The config of a tiny run on the trees that `write` has written."""
-    values = {"compilation_cache": "", "data.directory": str(folder)}
-    values |= {"data.data_dir": str(folder / "data"), "data.test": ""}
-    values |= {"data.max_length": 96, "data.row_length": 96, "data.batch_tokens": 8 * 96}
-    values |= {"vocabulary.size": 290, "model.d_model": 16, "model.d_ff": 24}
-    values |= {"model.num_heads": 2, "model.num_layers": 1, "decode.beam_width": 2}
-    values |= {"decode.extra_length": 60, "evaluate.samples": 1, "train.log_every": 10}
-    made = parsing.get_config("small").copy_and_resolve_references()
-    values |= {"data.train": "train.trees", "data.validation": "dev.trees"}
-    made.update_from_flattened_dict({**values, **(changes or {})})
-    return made
