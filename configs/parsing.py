@@ -5,17 +5,18 @@
     python launch.py --mode=parse --workdir=runs/parsing-small < sentences.txt
 
 FOLDER holds treebanks in brackets, plain, .gz or .xz: train.trees, dev.trees and, for the first
-command, test.trees. Of the Wall Street Journal (LDC99T42), whose sections 2 to 21, 22 and 23 these
-are:
+command, test.trees. Of the Wall Street Journal (LDC99T42) they are sections 2 to 21, 22 and 23:
 
     cat wsj/0[2-9]/*.mrg wsj/1?/*.mrg wsj/2[01]/*.mrg > FOLDER/train.trees
 
-The paper gives the model's size, the vocabulary, the beam and the longest output. Dropout, rate and
-warm-up are those of tensor2tensor's transformer_parsing_base. Its F1 on section 23 is 91.3.
+The paper gives the model's size, the vocabulary, the beam and the longest output, but no number of
+steps. Dropout, rate and warm-up are those of tensor2tensor's transformer_parsing_base. The paper's
+F1 on section 23 is 91.3. It is 92.7 with 17M further sentences, parsed by other parsers, as in
+--config.data.train=train.trees,more.trees, and --config.vocabulary.size=32000.
 
 parsing.py:small is for the 18,951 training trees of CRAFT (github.com/UCDenver-ccp/CRAFT). It takes
-its validation from them, because CRAFT's dev.trees is its test set here. Hardware: two CPU cores
-for an hour.
+validation from their end, and its test set is CRAFT's dev.trees. Hardware: two CPU cores for about
+an hour.
 """
 
 from ml_collections import ConfigDict
@@ -79,8 +80,8 @@ VARIANTS = {
         "model.num_heads": 4,
         "model.dropout_rate": 0.2,
         "optimizer.schedule.factor": 1.5,
-        "optimizer.schedule.warmup_steps": 1000,
-        "train.num_steps": 4000,
+        "optimizer.schedule.warmup_steps": 2000,
+        "train.num_steps": 5000,
         "train.save_every": 250,
         "evaluate.every": 1000,
         "evaluate.weights": "best",

@@ -1,6 +1,6 @@
 """Reads and writes lines for modes: plain text, tab-separated columns or JSON, always in UTF-8.
 
-The modes translate, score, align, classify, generate and compare use it.
+The modes translate, score, align, classify, generate, parse and compare use it.
 """
 
 import codecs
