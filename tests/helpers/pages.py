@@ -38,9 +38,7 @@ IMPORT = r"^ +from ((?:transformer|configs|docs)[\w.]*) import ([\w, ]+)$"
 TARGET = r"(?:`|^ {4})make ([\w./-]+)(?=[`\s])"
 VALUE = r"(?:=([^A-Z$\s`\"][^\s`\"]*))?"  # but for FILE, N, $i
 KEY = rf"(?<![\w.])config\.([a-z]\w*(?:\.[a-z]\w*)+){VALUE}"
-FILES = (
-    r"\w+\.(?:de|en|ko|gz|txt|tsv|bin|html|json|npz|safetensors|trees)\b"  # train.de, compare.html
-)
+FILES = r"\w+\.(?:de|en|ko|gz|txt|tsv|bin|html|json|npz|safetensors|trees)\b"  # train.de, x.html
 BARE_KEY = rf"`(?!{FILES})([a-z]+\.[a-z][\w.]*){VALUE}`"
 
 
