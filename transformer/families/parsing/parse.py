@@ -25,10 +25,11 @@ def parse(config: ConfigDict, workdir: Path) -> None:
     interactive, form = sys.stdin.isatty(), config.parse.format
     if interactive:
         config.decode.chunk_lines = 1  # answer each line before reading the next
-        logging.info("ready: type a sentence and press Enter; Ctrl-D ends")
     inputs = lines.columns(lines.read(sys.stdin.buffer), ("source",), needed=1, form=form)
     run = saved_model.load(config, workdir)
     translator = Translator(run.model, parsing_task.vocabulary(config, workdir), **config.decode)
+    if interactive:
+        logging.info("ready: type a sentence and press Enter; Ctrl-D ends")
     # Queue of inputs that the translator has read but not answered. Answers come in order.
     inputs, unanswered = itertools.tee(inputs)
     requests = (Request(" ".join(trees.words_of(x["source"]))) for x in inputs)
