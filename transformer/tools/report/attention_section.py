@@ -25,7 +25,7 @@ def section(loaded: Inside) -> Section | None:
     if not loaded.items:
         return Section("Attention", [f"No test set is evaluated: {loaded.run.command('evaluate')}"])
     examples = []
-    if "decode" in loaded.run.config:
+    if "shared" in loaded.run.config.get("vocabulary", {}):  # of sentence pairs
         examples = _translations(loaded)
     elif loaded.columns.get("input") != "image":
         examples = _texts(loaded)

@@ -11,9 +11,10 @@ SENTENCES, MAX_CHARACTERS = 3, 60
 
 
 def section(loaded: Inside) -> Section | None:
-    """Returns the searches of a few sentences; None for a run without beam search."""
+    """Returns the searches of a few translations; None for a run without beam search."""
     config = loaded.run.config
-    if "decode" not in config or config.decode.method != "beam" or not loaded.items:
+    are_pairs = "shared" in config.get("vocabulary", {})
+    if not are_pairs or config.decode.method != "beam" or not loaded.items:
         return None
     vocabulary = vocabularies.read(loaded.run.workdir, config)
     translator = Translator(loaded.model, vocabulary, **config.decode)
