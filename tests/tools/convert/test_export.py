@@ -87,9 +87,10 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"export__quantization": "int8"}, r"goes with config.export.format=ctranslate2"),
+        ({"export__quantization": "int8"}, r"is for config.export.format=ctranslate2"),
         ({"evaluate__ensemble": "x"}, r"needs a single model"),
         ({"architecture": "recurrent"}, r"config.architecture='recurrent' cannot be exported"),
+        ({"task": "parsing"}, r"config.task='parsing' cannot be exported as "),
         ({"task": "toy"}, "needs a vocabulary, and the task 'toy' has none"),
     ],
 )

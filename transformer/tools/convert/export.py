@@ -39,18 +39,17 @@ def check(config: ConfigDict, folder: Path) -> None:
     """Raises UserError if the run cannot be exported, before loading it."""
     options = config.export
     if options.quantization != "float32" and options.format != "ctranslate2":
-        raise UserError(
-            "config.export.quantization goes with config.export.format=ctranslate2 only"
-        )
+        raise UserError("config.export.quantization is for config.export.format=ctranslate2 only")
     if config.evaluate.ensemble:
         raise UserError("--mode=export needs a single model: leave config.evaluate.ensemble empty")
     if "vocabulary" not in config:
         raise UserError(f"--mode=export needs a vocabulary, and the task {config.task!r} has none")
-    if options.format != "safetensors" and config.architecture != "transformer":
-        raise UserError(
-            f"config.architecture={config.architecture!r} cannot be exported as {options.format}: "
-            "use --config.export.format=safetensors"
-        )
+    for key, exported in (("architecture", "transformer"), ("task", "translation")):
+        if options.format != "safetensors" and config[key] != exported:
+            raise UserError(
+                f"config.{key}={config[key]!r} cannot be exported as {options.format}: "
+                "use --config.export.format=safetensors"
+            )
     new_folders.check_new(folder)
 
 
