@@ -1,5 +1,7 @@
 """--help of a config: its keys, their values, and what the config files say of them."""
 
+import pathlib
+
 import pytest
 
 from transformer import registry
@@ -20,17 +22,7 @@ def paragraph(text, key):
 
 
 def test_a_comment_is_behind_its_key_or_above_it():
-    source = """
-        "train.num_steps": [3, "at least 1"],  # updates
-    # Of the whole text,
-    # in pieces.
-    config.data.size = 5  # and more
-    # Of nothing.
-
-    model.name = "a # b"  # what it is
-    config.alone = (1, 2)
-        "cell": "gru",  # or 'lstm'
-    """
+    source = (pathlib.Path(__file__).parent / "commented.txt").read_text()
     expected = {"data.size": "Of the whole text, in pieces. and more", "model.name": "what it is"}
     expected |= {"cell": "or 'lstm'", "train.num_steps": "updates"}
     assert config_help.comments(source) == expected

@@ -1,36 +1,12 @@
 """Which collectives a compiled program runs, read from its text."""
 
 import pytest
-from tools.plan.programs import GPU_PROGRAM
+from tools.plan.programs import GPU_PROGRAM, HERE
 
 from transformer.tools.plan import collectives
 from transformer.tools.plan.program import Cost
 
-PROGRAM = """
-HloModule step, is_scheduled=true
-
-%add (x: f32[], y: f32[]) -> f32[] {
-  ROOT %sum = f32[] add(%x, %y)
-}
-
-%body (p: (s32[], f32[4,8])) -> (s32[], f32[4,8]) {
-  %all-reduce.1 = (f32[], /*index=1*/f32[4,8]{1,0:T(8,128)}) all-reduce(%a), GROUPS, to_apply=%add
-  %get = f32[] get-tuple-element(%all-reduce.1), index=0
-}
-
-%branch (p: f32[8]) -> f32[8] {
-  ROOT %permute = bf16[8]{0} collective-permute(%p), source_target_pairs={{2,3},{3,2}}
-}
-
-ENTRY %main (p: f32[8]) -> f32[8] {
-  %loop = (s32[], f32[4,8]) while(%t), condition=%add, body=%body, TRIPS
-  %gather = (f32[2]{0}, f32[8]{0}) all-gather-start(%p), replica_groups=[2,4]<=[4,2]T(1,0)
-  %done = f32[8]{0} all-gather-done(%gather)
-  %scatter = pred[3]{0} reduce-scatter(%p), replica_groups={{0,1},{2,3},{4,5},{6,7}}
-  %alone = f32[8]{0} all-reduce(%p), replica_groups={{0},{1},{2},{3},{4},{5},{6},{7}}
-  ROOT %choice = f32[8] conditional(%p), branch_computations={%add, %branch}
-}
-"""
+PROGRAM = (HERE / "collectives.hlo").read_text()  # with GROUPS and TRIPS to fill in
 
 
 @pytest.mark.parametrize(

@@ -17,17 +17,7 @@ from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.sweep import sweep_file
 
 ROOT = Path(__file__).resolve().parents[3]
-TWO = """
-model.d_model = 64
-optimizer.schedule.factor = 2
-[rows.base]
-[rows.rotary]
-seeds = [3, 1]
-model.positions = "rotary"
-"model.d_model" = 128
-model.tied_embeddings = "none"
-parallel.mesh = [0, 1, 1]
-"""
+TWO = (Path(__file__).parent / "two_rows.toml").read_text()
 
 
 def test_rows_become_command_lines(tmp_path):
