@@ -51,9 +51,13 @@ KEYS = {
     # sacreBLEU's tokeniser; for the target languages Chinese 'zh', Japanese 'ja-mecab', Korean
     # 'ko-mecab'; 'char' for characters.
     "evaluate.tokenize": "13a",
-    # Further scores: 'rouge' for summaries, 'rouge_characters' for Korean summaries (pip install
-    # rouge-score). "": none.
+    # Further scores of a result, not of validations, comma-separated. 'published': BLEU by the
+    # tokeniser intl and in lower case, intervals, empty and over-long outputs. 'paper': tokenised
+    # BLEU, as the paper's (pip install sacremoses). 'ter', which takes long. 'comet' (pip install
+    # unbabel-comet). Of summaries: 'rouge', 'rouge_characters' (pip install rouge-score).
     "evaluate.scores": "",
+    # Further references of evaluate.split: comma-separated files in data.directory.
+    "evaluate.references": "",
     "evaluate.samples": [3, "at least 0"],  # translations to log after each validation
     # Or 'sample', or 'mbr' for minimum Bayes risk over samples.
     "decode.method": ["beam", "a name in registry.METHODS"],

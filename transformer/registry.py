@@ -122,10 +122,16 @@ METHODS = {
     "mbr": "transformer.families.sampling.mbr:method",
 }
 
-# {config.evaluate.scores: a function (hypotheses, references) -> {name: score}} of translations
+# {a name in config.evaluate.scores: a function (config) -> a function that scores translations,
+# (sources, hypotheses, references, vocabulary) -> {name: number}}; `references` are those of
+# sacreBLEU, a list of lines for each reference
 SCORES = {
-    "rouge": "transformer.families.summaries.rouge:word_scores",
-    "rouge_characters": "transformer.families.summaries.rouge:character_scores",
+    "rouge": "transformer.families.summaries.rouge:of_words",
+    "rouge_characters": "transformer.families.summaries.rouge:of_characters",
+    "published": "transformer.families.metrics.published:published",
+    "paper": "transformer.families.metrics.paper:paper",
+    "ter": "transformer.families.metrics.published:ter",
+    "comet": "transformer.families.metrics.neural:comet",
 }
 
 # {config.vocabulary.kind: a tasks.vocabularies.Kind}, besides SentencePiece's 'bpe' and 'unigram'

@@ -33,7 +33,7 @@ def test_reversal_to_bleu_100(caplog):
     expected[200] = " ".join(reversal.reverse(" ".join(part)) for part in parts)
     translations = list(build().translate(reversal.parameters(), iter(lines)))
     assert translations == expected
-    assert translation.score(translations, expected, tokenize="13a")["bleu"] == pytest.approx(100)
+    assert translation.score(translations, [expected], tokenize="13a")["bleu"] == pytest.approx(100)
     [warning] = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warning.startswith("line 201: 41 pieces are more than config.decode.max_length=16:")
     assert warning.endswith("in 3 parts")

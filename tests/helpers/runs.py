@@ -48,7 +48,7 @@ def translate_nothing(patch):
         def score(params):
             sums = dict.fromkeys(SUMS, 1.0)
             references = real.dataset["reference"]
-            scores = translation.score(references, references, tokenize="13a")
+            scores = translation.score(references, [references], tokenize="13a")
             return {**losses.per_token(sums), **scores}, real.dataset
 
         return real._replace(score=score, rehearse=lambda params: None)

@@ -37,6 +37,7 @@ def score_split(
         logging.info("no test set, the final score is that of validation: see evaluate.split")
     evaluator = load_task(config.task).evaluator(config, workdir, run.model, split)
     scores, outputs = evaluator.score(run.params)
+    further = evaluator.further(outputs)
     # Samples are for the log, and not part of a result.
     samples = scores.pop("samples", "")
     name = results.name_of(evaluator.split, evaluator.files)
@@ -47,6 +48,7 @@ def score_split(
         "weights": config.evaluate.weights,
         **scores,
         **evaluator.settings,
+        **further,
         "columns": evaluator.columns,
         "files": evaluator.files,
         "checksum": results.checksum(evaluator.dataset),
@@ -59,7 +61,9 @@ def score_split(
         if samples:
             logging.info("%s:\n\n%s", evaluator.split, samples)
         steps = ", ".join(map(str, run.steps))
-        rows = evaluator.rows(scores) | {"weights": f"{config.evaluate.weights}, of step {steps}"}
+        rows = evaluator.rows(scores)
+        rows |= {x: f"{further[x]:.2f}".removesuffix(".00") for x in further}  # counts are whole
+        rows["weights"] = f"{config.evaluate.weights}, of step {steps}"
         try:
             quiet or results.show(result, rows)
         finally:  # save even if the reader of standard output is gone

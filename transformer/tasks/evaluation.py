@@ -30,6 +30,8 @@ class Evaluation(NamedTuple):
     score: Callable[[Tree], tuple[dict, dict]]
     rehearse: Callable[[Tree], None]  # scores the largest shapes, to run out of memory early
     rows: Callable[[dict], dict[str, str]]  # scores as a table, the main score first
+    # (outputs) -> {name: number}, further scores of a result, too slow for validations.
+    further: Callable[[dict], dict] = lambda outputs: {}
 
 
 class SplitSums(NamedTuple):

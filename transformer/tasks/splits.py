@@ -100,6 +100,24 @@ def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
     )
 
 
+def further_references(config: ConfigDict, split: str, size: int) -> list[list[str]]:
+    """Returns the lines of each file of config.evaluate.references; [] unless `split` is final.
+
+    UserError for a file that is missing or has not `size` lines.
+    """
+    key, references = "config.evaluate.references", []
+    names = config.evaluate.references if split == final_split(config) else ""
+    for name in filter(None, names.split(",")):
+        [lines] = corpora.load_text(name, directory=config.data.directory, key=key).read()
+        if len(lines) != size:
+            raise UserError(
+                f"{key}: {name} has {len(lines)} lines and the split {split!r} has {size}: line i "
+                "must translate line i of the source"
+            )
+        references.append(lines)
+    return references
+
+
 def text(config: ConfigDict, split: str) -> corpora.Corpus:
     """Returns the lines of the files that config.data.SPLIT or evaluate.split names."""
     data, (name, key) = config.data, name_and_key(config, split)

@@ -6,7 +6,7 @@ score BLEU.
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +49,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
     splits.fill_in_languages(config, saved_config)
     corpora = splits.load_all(config, splits.pairs)
     final, train = splits.final_split(config), corpora["train"]
+    splits.further_references(config, final, len(corpora[final]))  # a wrong file is an early error
     vocab = vocabularies.prepare(config, folder, saved_config, train)
     # Validation scores the trained model, the final evaluation the ensemble.
     run_model = model(config, _sizes(vocab))
@@ -123,10 +124,8 @@ def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, decode = config.data, config.decode
     check_value("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
-    check_value("evaluate.scores", config.evaluate.scores, ("", *registry.SCORES))
-    # Scored once here, so that a missing package is named now.
-    further_scores(config.evaluate.scores, [""], [""])
     _check_bleu(config.evaluate.tokenize)
+    scorers(config)  # so that a missing package is named now
     # The longest pair must fit into a row, and a row into a batch.
     if data.pack:
         check_value("data.max_length", data.max_length, f"at most {data.row_length}")
@@ -159,19 +158,18 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     """Returns the evaluator of a split.
 
     Every sentence counts, however long. Scores are means per token ('loss', 'nats_per_token',
-    'perplexity', 'accuracy'), those of `score` and those of config.evaluate.scores. The outputs
-    are 'source', 'reference' and 'hypothesis'.
+    'perplexity', 'accuracy') and those of `score`; further ones are of config.evaluate.scores. The
+    outputs are 'source', 'reference', 'reference2', ... and 'hypothesis'.
     """
     splits.log_origin(config, split)
     corpus, vocab = splits.pairs(config, split), vocabularies.read(folder, config)
+    source, *targets = *corpus.read(), *splits.further_references(config, split, len(corpus))
+    sources = tokenizer.normalised(source, vocab.source.normalisation)
     # Normalise references like translations, because a decomposed é would be another letter.
-    sources, references = (
-        tokenizer.normalised(lines, side.normalisation)
-        for lines, side in zip(corpus.read(), vocab, strict=True)
-    )
-    dataset = {"source": sources, "reference": references}
+    references = [tokenizer.normalised(lines, vocab.target.normalisation) for lines in targets]
+    names = ["reference", *(f"reference{i}" for i in range(2, len(references) + 1))]
+    dataset = {"source": sources, **dict(zip(names, references, strict=True))}
     translator = Translator(model, vocab, **config.decode)
-    further = further_scores(config.evaluate.scores, [""], [""])  # their names
     tokens = splits.evaluation_tokens(config, corpus, vocab, split, model)
     groups = packing.one_per_row(tokens.lengths, np.arange(len(corpus)), config.data.row_length)
     assemble = functools.partial(pairs.assemble, tokens)
@@ -190,20 +188,24 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
         translations = translate(translator, params, sources, f"translate {split}")
         sums, _ = loss.score(params)
         scores = score(translations, references, tokenize=config.evaluate.tokenize)
-        scores |= further_scores(config.evaluate.scores, translations, references)
-        sample = samples(sources, translations, references, config.evaluate.samples)
+        sample = samples(sources, translations, references[0], config.evaluate.samples)
         scores |= {**losses.per_token(sums), "samples": sample}
         return scores, {**dataset, "hypothesis": translations}
+
+    def further(outputs: dict) -> dict:
+        texts = sources, outputs["hypothesis"], references, vocab
+        return {name: x for scorer in scorers(config) for name, x in scorer(*texts).items()}
 
     return Evaluation(
         split=split,
         files=list(corpus.files),
         dataset=dataset,
         settings={"sentences": len(corpus), "decode": config.decode.to_dict()},
-        columns={"input": "source", "reference": "reference", "output": "hypothesis"},
+        columns={"input": "source", **{x: x for x in names}, "output": "hypothesis"},
         score=scored,
         rehearse=rehearse,
-        rows=lambda scores: {**rows(scores, further), "sentences": f"{len(corpus):,}"},
+        rows=lambda scores: {**rows(scores), "sentences": f"{len(corpus):,}"},
+        further=further,
     )
 
 
@@ -217,33 +219,39 @@ def translate(translator: Translator, params: Tree, sources: Sequence[str], what
     return processes.gather_shares(translations, len(sources))
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str) -> dict:
+def score(hypotheses: Sequence[str], references: Sequence[Sequence[str]], *, tokenize: str) -> dict:
     """Returns 'bleu' (sacreBLEU, 0 to 100) and its 'signature', 'chrf', and 'length_ratio'.
 
-    Text is detokenised and cased; `tokenize` is sacreBLEU's tokeniser. 'length_ratio' is the
-    hypotheses' number of tokens over the references'.
+    Text is detokenised and cased; `tokenize` is sacreBLEU's tokeniser. `references` has a list of
+    lines for each reference. 'length_ratio' is the hypotheses' number of tokens over that of the
+    references nearest in length.
     """
     bleu = sacrebleu.BLEU(tokenize=tokenize)
-    bleu_score = bleu.corpus_score(hypotheses, [references])
+    bleu_score = bleu.corpus_score(hypotheses, references)
     return {
         "bleu": bleu_score.score,
         "signature": str(bleu.get_signature()),
-        "chrf": sacrebleu.CHRF().corpus_score(hypotheses, [references]).score,
+        "chrf": sacrebleu.CHRF().corpus_score(hypotheses, references).score,
         "length_ratio": bleu_score.sys_len / max(1, bleu_score.ref_len),
     }
 
 
-def further_scores(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict:
-    """Returns the scores by this name in registry.SCORES; {} for ''."""
-    return registry.load(registry.SCORES[name])(hypotheses, references) if name else {}
+def scorers(config: ConfigDict) -> list[Callable]:
+    """Returns the functions of config.evaluate.scores, see registry.SCORES.
+
+    UserError for an unknown name or a missing package.
+    """
+    names = [name for name in config.evaluate.scores.split(",") if name]
+    for name in names:
+        check_value("evaluate.scores", name, tuple(registry.SCORES))
+    return [registry.load(registry.SCORES[name])(config) for name in names]
 
 
-def rows(scores: dict, further: Iterable[str]) -> dict[str, str]:
-    """Formats scores, with the names in `further`, as a table {name: text}, main score first."""
+def rows(scores: dict) -> dict[str, str]:
+    """Formats scores as a table {name: text}, the main score first."""
     return {
         "BLEU": f"{scores['bleu']:.2f} ({scores['signature']})",
         "chrF": f"{scores['chrf']:.2f}",
-        **{name: f"{scores[name]:.2f}" for name in further},
         "length ratio": f"{scores['length_ratio']:.3f}",
         "loss": f"{scores['loss']:.4f}",
         "perplexity": f"{scores['perplexity']:.3f}",

@@ -26,7 +26,7 @@ def translations(
     """A workdir that was evaluated on a test set by these hypotheses."""
     dataset = {"source": sources, "reference": references}
     outputs = {**dataset, "hypothesis": hypotheses}
-    scores = {**score(hypotheses, references, tokenize="13a"), "loss": 1.5}
+    scores = {**score(hypotheses, [references], tokenize="13a"), "loss": 1.5}
     return write(folder, name, dataset, outputs, scores, **changes)
 
 

@@ -24,11 +24,16 @@ def runs(reference, *outputs):
 
 def test_a_translation_has_sacrebleus_score_interval_and_p_value():
     hypotheses = [worse(REFERENCES, share, seed) for seed, share in enumerate((0.5, 0.45, 0.9))]
+    second = worse(REFERENCES, 0.5, 7)
     metrics = {"bleu": sacrebleu.BLEU(), "chrf": sacrebleu.CHRF()}
     named = [(str(i), lines) for i, lines in enumerate(hypotheses)]
-    signatures, results = PairedTest(named, metrics, [REFERENCES], "bs", n_samples=200)()
+    signatures, results = PairedTest(named, metrics, [REFERENCES, second], "bs", n_samples=200)()
     del results["System"]
-    measures = kinds.translations(runs(REFERENCES, *hypotheses), 200)
+    evaluated = runs(REFERENCES, *hypotheses)
+    for run in evaluated:
+        run.sides["reference2"] = second
+        run.result["columns"] = {"reference": "first", "reference2": "second"}
+    measures = kinds.translations(evaluated, 200)
     for measure, title in zip(measures.values(), results, strict=True):
         assert measure.how == f"sacreBLEU's paired bootstrap, {signatures[title]}"
         for score, expected in zip(measure.scores, results[title], strict=True):

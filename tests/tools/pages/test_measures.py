@@ -17,6 +17,7 @@ def test_scores_are_said_in_order():
     assert measures.in_words(line, "nats_per_token").startswith("BLEU 37.00")  # it is not shown
     interval = measures.Interval(98.86, 97.5, 100.0)
     assert measures.in_words({"bleu": interval}) == "BLEU 98.86\u00a0[97.50,\u00a0100.00]"
+    assert measures.in_words({"ter": 53.9, "ter_ci": 1.4}) == "TER 53.90\u00a0±\u00a01.40"
     titles = {"chrf": "chrF", "macro_f1": "macro F1", "loss": "Loss", "odd_one": "Odd one"}
     assert {key: measures.title(key) for key in titles} == titles
 
@@ -24,7 +25,7 @@ def test_scores_are_said_in_order():
 @pytest.mark.parametrize("metric", [BLEU(), CHRF()])
 def test_the_interval_of_an_almost_perfect_translation_ends_at_100(metric):
     """Half its width, as sacreBLEU returns it, would go beyond."""
-    score, low, high = measures.bootstrap(metric, [*REFERENCES[:-1], "x"], REFERENCES)
+    score, low, high = measures.bootstrap(metric, [*REFERENCES[:-1], "x"], [REFERENCES])
     assert low < score < high == pytest.approx(100)
     half = metric.corpus_score([*REFERENCES[:-1], "x"], [REFERENCES], n_bootstrap=1000)._ci
     assert score + half > 100

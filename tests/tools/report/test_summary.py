@@ -14,6 +14,10 @@ def test_bleu_is_of_the_tokenizer_that_scored_the_result(tmp_path):
     run.evaluations[-1].result["signature"] = "nrefs:1|tok:char|version:2"
     results.append(summary.section(run).parts[0]["Result"])
     assert results[0] != results[1]
+    newest = run.evaluations[-1]
+    newest.outputs["second"] = newest.outputs["hypothesis"]
+    newest.result["columns"]["reference2"] = "second"
+    assert "BLEU 100.00" in summary.section(run).parts[0]["Result"]
     run.evaluations[-1].result["signature"] = "nrefs:1|tok:x"
     with pytest.raises(UserError, match=r"damaged: 'nrefs:1\|tok:x' is not sacreBLEU's"):
         summary.section(run)

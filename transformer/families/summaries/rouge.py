@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.errors import UserError
 
@@ -38,6 +39,22 @@ def character_scores(hypotheses: Sequence[str], references: Sequence[str]) -> di
     """Returns ROUGE of characters, because Korean words include their particles."""
     items = item_scores(hypotheses, references, characters)
     return {f"{name}_characters": float(np.mean(values)) for name, values in items.items()}
+
+
+def of_words(config: ConfigDict) -> Callable:
+    """Returns `word_scores`, as registry.SCORES has it; UserError without rouge-score."""
+    return _registered(word_scores)
+
+
+def of_characters(config: ConfigDict) -> Callable:
+    """Returns `character_scores`, likewise."""
+    return _registered(character_scores)
+
+
+def _registered(scores: Callable) -> Callable:
+    """Returns `scores` with the arguments of registry.SCORES, of the first reference."""
+    scores([""], [""])  # so that a missing package is named now
+    return lambda _, hypotheses, references, __: scores(hypotheses, references[0])
 
 
 def item_scores(

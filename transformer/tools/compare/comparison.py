@@ -63,7 +63,8 @@ def compare(runs: Sequence[Evaluated], *, resamples: int, num_items: int) -> Com
         _check_saved(runs, name, measure)
     # Integers are counts, of sentences for example; floats are scores.
     numbers = [{key: x for key, x in run.result.items() if isinstance(x, float)} for run in runs]
-    further = [x for x in dict.fromkeys(itertools.chain(*numbers)) if x not in measures]
+    keys = [x for x in dict.fromkeys(itertools.chain(*numbers)) if not x.endswith("_ci")]
+    further = [key for key in keys if key not in measures]
     # runs/a and runs/b are 'a' and 'b'; old/base and new/base keep their paths.
     names = [run.run.workdir.resolve().name for run in runs]
     if len(set(names)) < len(names):

@@ -8,8 +8,6 @@ from transformer.tools.pages import measures
 from transformer.tools.pages.run import Run
 from transformer.workdir import results
 
-DATASET = ("input", "reference")  # roles of the test set's columns; the others are the run's
-
 
 class Evaluated(NamedTuple):
     """A run, its newest result on a test set, and the lines of the set and of the run's outputs.
@@ -23,9 +21,9 @@ class Evaluated(NamedTuple):
     sides: dict[str, list[str]]
 
     def dataset(self) -> dict[str, list[str]]:
-        """Returns the test set's columns by their names: {"source": lines, ...}."""
-        names = self.result["columns"]
-        return {names[role]: self.sides[role] for role in DATASET if role in self.sides}
+        """Returns the columns of the test set, not the run's, by name: {"source": lines, ...}."""
+        names, roles = self.result["columns"], ("input", *measures.reference_roles(self.result))
+        return {names[role]: self.sides[role] for role in roles if role in self.sides}
 
 
 def read(run: Run, wanted: str = "") -> Evaluated:
@@ -73,8 +71,8 @@ def _difference(first: Evaluated, second: Evaluated) -> str:
     columns = [", ".join(run.result["columns"].values()) for run in pair]
     if columns[0] != columns[1]:
         return (
-            f"are of different tasks, whose results have {columns[0]} and {columns[1]}: compare "
-            "runs of one"
+            f"are of different tasks or references, with {columns[0]} and {columns[1]}: compare "
+            "runs of one task, evaluated with the same config.evaluate.references"
         )
     if first.result["checksum"] != second.result["checksum"]:
         sets = [f"set {x.result['set']}, checksum {x.result['checksum'][:12]}" for x in pair]

@@ -42,7 +42,8 @@ def translations(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure
     of the runs. For two runs with equal outputs all differences are zero, none is larger, and
     sacreBLEU's p is the smallest possible; here p is 1.
     """
-    outputs, references = [run.sides["output"] for run in runs], runs[0].sides["reference"]
+    outputs = [run.sides["output"] for run in runs]
+    references = [runs[0].sides[x] for x in measures.reference_roles(runs[0].result)]
     metrics = {"bleu": BLEU(tokenize=measures.tokenizer(runs[0].result)), "chrf": CHRF()}
     measured = {}
     for name, metric in metrics.items():

@@ -30,9 +30,9 @@ def section(run: Run) -> Section | None:
     if not run.evaluations or "bleu" not in run.evaluations[-1].result:
         return None
     newest = run.evaluations[-1]
-    if not (sides := newest.columns("input", "output", "reference")):
+    if not (sides := newest.columns("input", "output", *measures.reference_roles(newest.result))):
         return None
-    sources, *both = sides
+    sources, *texts = sides
     unit, rows = buckets(sources)
     counts = {name: len(lines) for name, lines in rows.items()}
     plots = []
@@ -40,8 +40,8 @@ def section(run: Run) -> Section | None:
     for title, metric in (("BLEU", bleu), ("chrF", CHRF())):
         scores = {}
         for name, lines in rows.items():
-            chosen = ([side[i] for i in lines] for side in both)
-            scores[name] = measures.bootstrap(metric, *chosen)
+            output, *references = ([side[i] for i in lines] for side in texts)
+            scores[name] = measures.bootstrap(metric, output, references)
         plots.append(plot(title, unit, {"": scores}, counts))
     return Section("By length of the source", [ABOUT, *plots])
 

@@ -17,6 +17,11 @@ RESAMPLES, SEED = 1000, 12345  # of the bootstrap; sacreBLEU's defaults
 MEASURES = {
     "bleu": ("BLEU", 2, "Of the validation's translations; higher is better."),
     "chrf": ("chrF", 2, "F-score of character n-grams; higher is better."),
+    "bleu_intl": ("BLEU by the tokeniser intl", 2, "Higher is better."),
+    "bleu_lower": ("BLEU in lower case", 2, "Higher is better."),
+    "bleu_paper": ("tokenised BLEU, as the paper's", 2, "Higher is better."),
+    "ter": ("TER", 2, "Edits for 100 words of the reference; lower is better."),
+    "comet": ("COMET", 4, "Of a network that has learnt people's judgements; higher is better."),
     "rouge1": ("ROUGE-1", 2, "Of words, F1; higher is better."),
     "rouge2": ("ROUGE-2", 2, "Of two words in a row, F1; higher is better."),
     "rougeL": ("ROUGE-L", 2, "Of the longest common subsequence, F1; higher is better."),
@@ -60,12 +65,18 @@ def title(key: str) -> str:
 def in_words(values: dict, first: str = "") -> str:
     """Returns the scores of a log line or result as text: 'BLEU 37.20, chrF 60.10, loss 1.2000'.
 
-    A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'. The score `first`, if shown, precedes
-    those of MEASURES.
+    A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'. Half the width of an interval, NAME_ci,
+    follows its score: 'TER 53.92 ± 1.40'. The score `first`, if shown, precedes those of MEASURES.
     """
     keys = [key for key in dict.fromkeys([first, *MEASURES, *values]) if key not in NOT_SHOWN]
+    keys = [key for key in keys if not key.endswith("_ci")]
     scores = {key: values[key] for key in keys if isinstance(values.get(key), float | Interval)}
-    return ", ".join(f"{name_of(key)} {in_digits(key, score)}" for key, score in scores.items())
+    texts = []
+    for key, score in scores.items():
+        half = values.get(f"{key}_ci")
+        width = f"\u00a0±\u00a0{half:.2f}" if half and not isinstance(score, Interval) else ""
+        texts.append(f"{name_of(key)} {in_digits(key, score)}{width}")
+    return ", ".join(texts)
 
 
 def in_digits(key: str, score: float | Interval) -> str:
@@ -91,20 +102,30 @@ def tokenizer(result: dict) -> str:
     return named[1] if named else ""
 
 
-def bootstrap(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Interval:
-    """Returns a corpus score with the interval of sacreBLEU's bootstrap (Koehn 2004)."""
+def reference_roles(result: dict) -> list[str]:
+    """Returns the roles of the references among a result's columns: 'reference', 'reference2'."""
+    return [x for x in result.get("columns", {}) if x.startswith("reference")] or ["reference"]
+
+
+def bootstrap(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> Interval:
+    """Returns a corpus score with the interval of sacreBLEU's bootstrap (Koehn 2004).
+
+    `references` has a list of lines for each reference.
+    """
     score, resampled = resampled_scores(metric, hypotheses, references, RESAMPLES)
     return Interval(score, *percentiles(resampled))
 
 
 def resampled_scores(
-    metric: Metric, hypotheses: Sequence[str], references: Sequence[str], resamples: int
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]], resamples: int
 ) -> tuple[float, np.ndarray]:
     """Returns a corpus score, and the score of each of sacreBLEU's resamples of its sentences.
 
     Calls private methods of sacreBLEU, because public ones return only half the interval's width.
     """
-    statistics = metric._extract_corpus_statistics(hypotheses, [references])
+    statistics = metric._extract_corpus_statistics(hypotheses, references)
     score = metric._aggregate_and_compute(statistics).score
     # A row of statistics per sentence, such as counts of matching n-grams. Those of a resample are
     # the sum of its rows: items [0, 2, 2] count the third sentence twice.

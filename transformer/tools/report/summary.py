@@ -100,7 +100,7 @@ def _result(run: Run) -> dict[str, str]:
     result = newest.result
     # The integers of a result count items of the test set, except for the step.
     counts = {name: x for name, x in result.items() if isinstance(x, int) and name != "step"}
-    sizes = [f"{count:,} {name}" for name, count in counts.items()]
+    sizes = [f"{count:,} {measures.name_of(name)}" for name, count in counts.items()]
     steps = ", ".join(f"{step:,}" for step in result.get("steps", []))
     rows = {
         "Result": _score(run, newest),
@@ -114,11 +114,13 @@ def _result(run: Run) -> dict[str, str]:
 def _score(run: Run, evaluation: Evaluation) -> str:
     """Returns a result's scores, with 95 % intervals of BLEU and chrF, or of accuracy."""
     scores = {k: v for k, v in evaluation.result.items() if isinstance(v, float)}
-    sides = evaluation.columns("output", "reference")
+    sides = evaluation.columns("output", *measures.reference_roles(evaluation.result))
     how = "; in brackets is the 95 % interval"
     if sides and "bleu" in scores:
         metrics = {"bleu": BLEU(tokenize=measures.tokenizer(evaluation.result)), "chrf": CHRF()}
-        scores |= {name: measures.bootstrap(metric, *sides) for name, metric in metrics.items()}
+        output, *references = sides
+        for name, metric in metrics.items():
+            scores[name] = measures.bootstrap(metric, output, references)
         how = f"; in brackets are 95 % intervals of {measures.RESAMPLES:,} bootstrap resamples"
     elif sides and "macro_f1" in scores:
         right = sum(prediction == label for prediction, label in zip(*sides, strict=True))

@@ -1,0 +1,41 @@
+"""COMET (Rei et al. 2022), a score by a neural network that has learnt people's judgements."""
+
+from collections.abc import Callable, Sequence
+
+from ml_collections import ConfigDict
+
+from transformer.data.tokenizer import Vocabulary
+from transformer.errors import UserError
+from transformer.families.metrics.published import Lines
+
+MODEL = "Unbabel/wmt22-comet-da"
+
+
+def comet(config: ConfigDict) -> Callable:
+    """Returns a function that returns 'comet', the mean over sentences, mostly between 0 and 1.
+
+    It compares with the first reference. It runs on CPUs, because JAX has the memory of the
+    devices. The model, 2.3 GB, is downloaded now if it is missing. UserError without the package
+    unbabel-comet, which is not in requirements.txt, or without the model.
+    """
+    try:
+        from comet import download_model, load_from_checkpoint
+    except ImportError as error:
+        raise UserError(
+            "config.evaluate.scores: 'comet' needs a package: pip install unbabel-comet"
+        ) from error
+    try:
+        checkpoint = download_model(MODEL)
+    except OSError as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"config.evaluate.scores: 'comet' lacks {MODEL}: {reason}") from error
+
+    def score(
+        sources: Lines, hypotheses: Lines, references: Sequence[Lines], vocabulary: Vocabulary
+    ) -> dict[str, float]:
+        columns = zip(sources, hypotheses, references[0], strict=True)
+        items = [dict(zip(("src", "mt", "ref"), texts, strict=True)) for texts in columns]
+        model = load_from_checkpoint(checkpoint)
+        return {"comet": float(model.predict(items, batch_size=16, gpus=0).system_score)}
+
+    return score
