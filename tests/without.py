@@ -38,6 +38,7 @@ OF_THE_WHOLE = (
     "tests/test_lineage.py",
     "tests/test_notebooks.py",
     "tests/test_docs.py",
+    "tests/test_fidelity.py",
     "tests/test_site.py",
     "tests/helpers/pages.py",
 )

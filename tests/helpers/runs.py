@@ -49,7 +49,8 @@ def translate_nothing(patch):
             sums = dict.fromkeys(SUMS, 1.0)
             references = real.dataset["reference"]
             scores = translation.score(references, [references], tokenize="13a")
-            return {**losses.per_token(sums), **scores}, real.dataset
+            outputs = real.dataset | {"hypothesis": references}
+            return {**losses.per_token(sums), **scores}, outputs
 
         return real._replace(score=score, rehearse=lambda params: None)
 
