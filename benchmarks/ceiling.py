@@ -75,10 +75,9 @@ def flops(products: Products) -> int:
 def rates(library: str, products: Products) -> dict:
     """A turn of one of LIBRARIES: its name, and {dtype: (GFLOP/s of SQUARE, of `products`)}."""
     name, multiply = xla() if library == "ceiling-xla" else torch_or_numpy()
-    found = {}
-    for dtype in DTYPES if name != "NumPy" else DTYPES[:1]:
-        found[dtype] = [rate(multiply, dtype, kind) for kind in (SQUARE, products)]
-    return {"name": name, "rates": found}
+    dtypes = DTYPES[:1] if name == "NumPy" else DTYPES
+    measure = lambda dtype: [rate(multiply, dtype, kind) for kind in (SQUARE, products)]
+    return {"name": name, "rates": {dtype: measure(dtype) for dtype in dtypes}}
 
 
 def rate(multiply: Callable, dtype: str, products: Products) -> float:

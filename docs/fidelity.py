@@ -58,7 +58,7 @@ def row_of(row: dict[str, Any]) -> list[str]:
 def values_of(key: str) -> str:
     """Returns a key with its values: "`model.d_model=512`; big `1024`".
 
-    The first is that of the base model. A further config or preset is told where it has another.
+    The base model's comes first, then the values of configs and presets that differ.
     """
     first, *rest = differences(key)
     by_value = {}

@@ -126,8 +126,8 @@ METHODS = {
 # (sources, hypotheses, references, vocabulary) -> {name: number}}; `references` are those of
 # sacreBLEU, a list of lines for each reference
 SCORES = {
-    "rouge": "transformer.families.summaries.rouge:of_words",
-    "rouge_characters": "transformer.families.summaries.rouge:of_characters",
+    "rouge": "transformer.families.summaries.rouge:word_rouge",
+    "rouge_characters": "transformer.families.summaries.rouge:character_rouge",
     "published": "transformer.families.metrics.published:published",
     "paper": "transformer.families.metrics.paper:paper",
     "ter": "transformer.families.metrics.published:ter",

@@ -84,7 +84,7 @@ def assert_survives(attempts, is_right=lambda what, answer: True):
     for what, ask in attempts:
         try:
             answered = ask()
-        except Exception as error:  # of any kind, because launch.py has one line for all but bugs
+        except Exception as error:  # launch.py answers each with one line, unless it is a bug
             refused = len(one_line(error).splitlines()) == 1
             outcomes["refused" if refused else f"{what}: {error!r}"] += 1
         else:

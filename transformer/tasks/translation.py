@@ -5,8 +5,7 @@ score BLEU.
 """
 
 import functools
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,22 +47,27 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
     """Builds missing corpora, vocabulary and token ids; returns the config, filled in."""
     splits.fill_in_languages(config, saved_config)
     corpora = splits.load_all(config, splits.pairs)
-    final, train = splits.final_split(config), corpora["train"]
+    final = splits.final_split(config)
     splits.further_references(config, final, len(corpora[final]))  # a wrong file is an early error
-    vocab = vocabularies.prepare(config, folder, saved_config, train)
+    vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
+    return prepare_tokens(config, corpora, vocab)
+
+
+def prepare_tokens(config: ConfigDict, corpora: Mapping, vocab: tokenizer.Vocabulary) -> ConfigDict:
+    """Builds the missing token ids of all splits of pairs; returns the config."""
     # Validation scores the trained model, the final evaluation the ensemble.
-    run_model = model(config, _sizes(vocab))
+    run_model, final = model(config, sizes_of(vocab)), splits.final_split(config)
     ensemble = Ensemble((run_model, *(member for _, _, member in saved_model.ensemble(config))))
     for split, scored_model in (("validation", run_model), (final, ensemble)):
         splits.evaluation_tokens(config, corpora[split], vocab, split, scored_model)
-    splits.tokens(config, train, vocab, "tokenise train")  # into the cache that `build` reads
+    # Into the cache that `build` reads.
+    splits.tokens(config, corpora["train"], vocab, "tokenise train")
     return config
 
 
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = vocabularies.read(folder, config)
-    trained_model = model(config, _sizes(vocab))
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
     source, target = pairs.fill_fractions(batches, tokens)
@@ -74,7 +78,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{100 * source:.1f} % of source positions filled; vocabulary of "
         f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"
     )
-    return make_task(config, folder, trained_model, batches, about)
+    return make_task(config, folder, model(config, sizes_of(vocab)), batches, about)
 
 
 def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
@@ -100,10 +104,11 @@ def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the sizes of the workdir's vocabularies; if `folder` is None, of the config's."""
     if folder is None:
         return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
-    return _sizes(vocabularies.read(folder, config))
+    return sizes_of(vocabularies.read(folder, config))
 
 
-def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
+def sizes_of(vocab: tokenizer.Vocabulary) -> dict[str, int]:
+    """Returns the sizes of vocabularies, as a model takes them."""
     return {"source_vocab_size": len(vocab.source), "target_vocab_size": len(vocab.target)}
 
 
@@ -122,25 +127,29 @@ def example(config: ConfigDict, rows: int) -> dict:
 
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
-    data, decode = config.data, config.decode
     check_value("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
     _check_bleu(config.evaluate.tokenize)
     scorers(config)  # so that a missing package is named now
+    # Toy vocabularies, of different sizes unless shared, so that tied_embeddings='all' is refused.
+    toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
+    check_pairs(config, toy)
+
+
+def check_pairs(config: ConfigDict, vocab_sizes: Mapping[str, int]) -> None:
+    """Raises UserError if rows, model and search of sentence pairs do not fit together."""
+    data = config.data
     # The longest pair must fit into a row, and a row into a batch.
     if data.pack:
         check_value("data.max_length", data.max_length, f"at most {data.row_length}")
     check_value("data.batch_tokens", data.batch_tokens, f"at least {data.row_length}")
-    # The model and the translator check their values when built. The vocabularies are toys, of
-    # different sizes unless shared, so that tied_embeddings='all' is refused.
-    toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
-    checked = model(config, toy)
+    # The model and the translator check their values when built.
+    checked = model(config, vocab_sizes)
     # Not row_length, because positions restart in each sentence.
     check_positions(checked, data.max_length, f"config.data.max_length={data.max_length}")
     check_packing(checked, data.pack)
     abstract_params(checked, example(config, 1))
-    Translator(checked, None, **decode)
-    for _, _, member in saved_model.ensemble(config):
-        Translator(member, None, **decode)
+    for decoded in (checked, *(member for _, _, member in saved_model.ensemble(config))):
+        Translator(decoded, None, **config.decode)
 
 
 def _check_bleu(tokenize: str) -> None:
@@ -271,11 +280,6 @@ def samples(
 
 # Three lines per sentence in a log line's 'samples', separated by empty lines.
 SAMPLE = "  source       {}\n  translation  {}\n  reference    {}\n"
-
-
-def read_samples(text: str) -> list[tuple[str, str, str]]:
-    """Returns each (source, translation, reference) of a log line's 'samples'."""
-    return re.findall(SAMPLE.format("(.*)", "(.*)", "(.*)"), text)
 
 
 class TrainedTranslator(NamedTuple):

@@ -15,19 +15,11 @@ from transformer.data import packing, pairs
 from transformer.data.batches import Batches
 from transformer.data.tokenizer import Vocabulary
 from transformer.decoding.translator import Translator
-from transformer.errors import check_value, quantity
+from transformer.errors import quantity
 from transformer.families.parsing import brackets, evalb, treebank, trees
-from transformer.models.ensemble import Ensemble
-from transformer.tasks import losses, saved_model, splits, translation, vocabularies
+from transformer.tasks import losses, splits, translation, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums
-from transformer.tasks.task import (
-    Task,
-    abstract_params,
-    build_model,
-    check_packing,
-    check_positions,
-    make_task,
-)
+from transformer.tasks.task import Task, build_model, make_task
 
 Tree = dict
 
@@ -42,18 +34,7 @@ summarise = losses.summarise
 
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
-    data = config.data
-    # The longest pair must fit into a row, and a row into a batch.
-    if data.pack:
-        check_value("data.max_length", data.max_length, f"at most {data.row_length}")
-    check_value("data.batch_tokens", data.batch_tokens, f"at least {data.row_length}")
-    # The model and the translator check their values when built.
-    checked = model(config, sizes(config, None))
-    check_positions(checked, data.max_length, f"config.data.max_length={data.max_length}")
-    check_packing(checked, data.pack)
-    abstract_params(checked, example(config, 1))
-    for decoded in (checked, *(member for _, _, member in saved_model.ensemble(config))):
-        Translator(decoded, None, **config.decode)
+    translation.check_pairs(config, sizes(config, None))
 
 
 def load(config: ConfigDict, split: str) -> treebank.Treebank:
@@ -65,16 +46,9 @@ def load(config: ConfigDict, split: str) -> treebank.Treebank:
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing vocabularies and token ids; returns the config, filled in."""
     corpora = splits.load_all(config, load)
-    final, train = splits.final_split(config), corpora["train"]
-    pieces = vocabularies.prepare(config, folder, saved_config, train)
-    vocab = Vocabulary(pieces, brackets.prepare(config, folder, saved_config, train.trees))
-    # Validation scores the trained model, the final evaluation the ensemble.
-    run_model = model(config, _sizes(vocab))
-    ensemble = Ensemble((run_model, *(member for _, _, member in saved_model.ensemble(config))))
-    for split, scored_model in (("validation", run_model), (final, ensemble)):
-        splits.evaluation_tokens(config, corpora[split], vocab, split, scored_model)
-    splits.tokens(config, train, vocab, "tokenise train")  # into the cache that `build` reads
-    return config
+    pieces = vocabularies.prepare(config, folder, saved_config, corpora["train"])
+    symbols = brackets.prepare(config, folder, saved_config, corpora["train"].trees)
+    return translation.prepare_tokens(config, corpora, Vocabulary(pieces, symbols))
 
 
 def vocabulary(config: ConfigDict, folder: Path) -> Vocabulary:
@@ -92,13 +66,9 @@ def identity(config: ConfigDict) -> dict[str, str]:
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the sizes of the workdir's vocabularies; if `folder` is None, an estimate."""
     if folder is not None:
-        return _sizes(vocabulary(config, folder))
+        return translation.sizes_of(vocabulary(config, folder))
     symbols = brackets.Brackets(tuple(f"L{i}" for i in range(LABELS)))
     return {"source_vocab_size": config.vocabulary.size, "target_vocab_size": len(symbols)}
-
-
-def _sizes(vocab: Vocabulary) -> dict[str, int]:
-    return {"source_vocab_size": len(vocab.source), "target_vocab_size": len(vocab.target)}
 
 
 def build(config: ConfigDict, folder: Path) -> Task:
@@ -113,7 +83,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{100 * source:.1f} % of source positions filled; vocabulary of "
         f"{quantity(len(vocab.source), 'piece')} and {len(vocab.target)} symbols"
     )
-    return make_task(config, folder, model(config, _sizes(vocab)), batches, about)
+    return make_task(config, folder, model(config, translation.sizes_of(vocab)), batches, about)
 
 
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:

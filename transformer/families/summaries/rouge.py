@@ -41,12 +41,12 @@ def character_scores(hypotheses: Sequence[str], references: Sequence[str]) -> di
     return {f"{name}_characters": float(np.mean(values)) for name, values in items.items()}
 
 
-def of_words(config: ConfigDict) -> Callable:
+def word_rouge(config: ConfigDict) -> Callable:
     """Returns `word_scores`, as registry.SCORES has it; UserError without rouge-score."""
     return _registered(word_scores)
 
 
-def of_characters(config: ConfigDict) -> Callable:
+def character_rouge(config: ConfigDict) -> Callable:
     """Returns `character_scores`, likewise."""
     return _registered(character_scores)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from sacrebleu.metrics import CHRF
 
-from transformer.tasks.translation import read_samples
+from transformer.tasks.translation import SAMPLE
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup, Section
 from transformer.tools.pages.run import Run
@@ -30,7 +30,7 @@ def samples(run: Run) -> Section | None:
     # `seen` is {(source, reference): {step: translation}}.
     title, seen = "Learning to translate", {}
     for line in run.logged("validation"):
-        logged = read_samples(line.get("samples", ""))
+        logged = re.findall(SAMPLE.format(*3 * ["(.*)"]), line.get("samples", ""))
         for source, translation, reference in logged:
             seen.setdefault((source, reference), {})[line["step"]] = translation
     if not seen:
