@@ -103,7 +103,6 @@ def sweep_rows(results: list[dict]) -> list[list[str]]:
 def cells(row: dict) -> Iterator[str]:
     """Yields the cells of a row."""
     runs = row["runs"]
-    mean = lambda score: statistics.fmean(run[score] for run in runs)
     yield f"`{row['row']}`"
     keys = {key.removeprefix("model."): value for key, value in row["keys"].items()}
     yield ", ".join(f"`{key}={value}`" for key, value in keys.items()) or "the paper's"
@@ -111,12 +110,18 @@ def cells(row: dict) -> Iterator[str]:
     low, high = row["interval"] or (0, 0)
     yield f"{runs[0]['bleu']:.1f}" + (f" ± {(high - low) / 2:.1f}" if high else "")
     yield "" if row["p"] is None else f"{row['p']:.3f}" if row["p"] >= 0.001 else "< 0.001"
-    deviation = statistics.stdev(run["bleu"] for run in runs) if len(runs) > 1 else 0
-    yield f"{mean('bleu'):.1f} ± {deviation:.1f}" if deviation else ""
-    yield f"{mean('chrf'):.1f}"
-    yield f"{mean('nats_per_token'):.2f}"
+    yield over_seeds(runs, "bleu", ".1f") if len(runs) > 1 else ""
+    yield over_seeds(runs, "chrf", ".1f")
+    yield over_seeds(runs, "nats_per_token", ".2f")
     yield f"{row['ms']:.0f}" if row["ms"] else ""
     yield row["measured"]
+
+
+def over_seeds(runs: list[dict], score: str, form: str) -> str:
+    """Returns the mean of a score over seeds and, of several, its standard deviation."""
+    values = [run[score] for run in runs]
+    text = f"{statistics.fmean(values):{form}}"
+    return f"{text} ± {statistics.stdev(values):{form}}" if len(values) > 1 else text
 
 
 def take(
