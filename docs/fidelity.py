@@ -7,7 +7,6 @@ a command. Values are read from the WMT configs, parameters and FLOPs are counte
 """
 
 import functools
-import itertools
 import math
 import tomllib
 from collections.abc import Iterator
@@ -99,22 +98,21 @@ def value_in(config: ConfigDict, key: str) -> Any:
 
 
 def table_3(millions: dict[str, int]) -> Iterator[list[str]]:
-    """Yields the head, and the rows of the paper's table 3 with their parameters.
+    """Yields the head, and base and the rows of the paper's table 3 with another size than base.
 
     `millions` are the paper's. The last column has the sizes of the vocabulary that would give as
     many, rounded.
     """
     yield ["row", "changed", "the paper, millions", "here", "pieces for the paper's number"]
-    counted = [(name, x, count(c), c.model.d_model) for name, x, c in rows_of_table_3()]
-    alike = lambda row: (row[0][0], row[2], millions.get(row[0]))
-    for (_, parameters, paper), rows in itertools.groupby(counted, alike):
-        names, changes, _, width = zip(*rows, strict=True)
-        name = names[0] if len(names) == 1 else f"{names[0]}-{names[-1][1:]}"
+    base = count(wmt_base.get_config())
+    for name, changes, config in rows_of_table_3():
+        parameters, paper = count(config), millions.get(name)
         pieces = ""
         if paper:
-            low, high = implied(paper, parameters, width[0])
+            low, high = implied(paper, parameters, config.model.d_model)
             pieces = f"{low:,}-{high:,}"
-        yield [name, "; ".join(changes), str(paper or ""), f"{parameters:,}", pieces]
+        if name == "base" or parameters != base:
+            yield [name, changes, str(paper or ""), f"{parameters:,}", pieces]
 
 
 def rows_of_table_3() -> Iterator[tuple[str, str, ConfigDict]]:
