@@ -143,7 +143,6 @@ def check(
     *, name: str, clip_norm: float, arguments: Mapping, schedule: Mapping, frozen: str
 ) -> None:
     """Raises UserError for invalid values of `config.optimizer`; the run checks `frozen`."""
-    del frozen  # its check needs the model's parameters
     for key, value in schedule.items():
         if isinstance(value, int | float):  # a negative rate would ascend
             check_value(f"optimizer.schedule.{key}", value, "at least 0")

@@ -119,7 +119,6 @@ def reader(
 
     Instead of a path, it also takes an image, uint8 [height, width, channels].
     """
-    del folder
     view = evaluation_view(config)
 
     def read(line: str | np.ndarray, number: int) -> dict[str, np.ndarray]:

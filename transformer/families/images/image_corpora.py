@@ -62,7 +62,6 @@ class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
         return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
 
     def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
-        del dl_manager  # nothing to download
         images = self.builder_config.images
         columns = zip(images.contents(), images.labels, images.names, strict=True)
         records = ({"image": image, "label": i, "name": name} for image, i, name in columns)

@@ -101,7 +101,6 @@ def class_folders(folder: Path) -> ImageFiles:
 @functools.cache
 def _digest(path: Path, size: int, modified: int) -> str:
     """Returns a file's sha256; `size` and `modified` are only part of the cache's key."""
-    del size, modified
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

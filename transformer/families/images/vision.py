@@ -86,7 +86,6 @@ class VisionTransformer(nn.Module):
 
         Only matrix products and convolutions count, and the backward pass as two forward passes.
         """
-        del length
         # Round up, because a convolutional stem pads: size 30 has 4 x 4 patches of 8.
         num_patches = math.ceil(self.image_size / self.patch_size) ** 2
         positions = num_patches + (self.pooling == "token")

@@ -63,7 +63,6 @@ class LanguageModel(nn.Module):
 
     def encode(self, *_: Array, train: bool) -> tuple[()]:
         """Returns the memory, which is empty, because a language model has no source."""
-        del train
         return ()
 
     def prepare(
@@ -80,7 +79,6 @@ class LanguageModel(nn.Module):
 
         `tokens` are at positions from `position` on. T is 1 in generation; a prompt is one step.
         """
-        del memory
         queries = decoder_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
         # One row of positions is enough, because all rows have the same positions.
         positions_1Q = queries.view.query_positions_BT[:1]

@@ -61,7 +61,6 @@ def check(config: ConfigDict) -> None:
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Returns the config, as nothing needs building."""
-    del folder, saved_config
     return config
 
 
@@ -72,7 +71,6 @@ def identity(config: ConfigDict) -> dict[str, str]:
 
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns {'vocab_size'}: the alphabets of the problem, padding and the separator."""
-    del folder
     alphabets = len(PROBLEMS[config.data.problem].prefixes)
     return {"vocab_size": problems.FIRST_SYMBOL + alphabets * config.data.symbols}
 
@@ -132,7 +130,6 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     'accuracy_32' for length 32 and 'accuracy' for all trained lengths, and their mean nats, 'loss'.
     Outputs are 'item', 'answer' and 'prediction', one line per item.
     """
-    del folder
     data, problem = config.data, PROBLEMS[config.data.problem]
     lengths, count = tested_lengths(config, split), data.test_items
 

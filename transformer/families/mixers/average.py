@@ -29,14 +29,12 @@ class Average(nn.Module):
         self.inner = dense.linear(self.dtype)(2 * self.options.d_model)
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
-        del train
         seen_BTS = view.mask_BTS.astype(jnp.float32)
         # Padding sees nothing, so divide 0 by 1 instead of 0.
         count_BT1 = jnp.maximum(seen_BTS.sum(axis=-1, keepdims=True), 1)
         return self._gated(x_BTD, jnp.einsum("BTS,BSD->BTD", seen_BTS, x_BTD) / count_BT1)
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
-        del room
         return jnp.zeros((len(x_BTD), num_beams, x_BTD.shape[-1]), jnp.float32)
 
     def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:

@@ -33,14 +33,12 @@ class Convolution(nn.Module):
         self.inner = dense.linear(self.dtype)(2 * self.options.d_model)
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
-        del train
         first = shifts.first_offset(self.width, self.causal)
         offsets = range(first, first + self.width)
         return self._gated([shifts.shifted(x_BTD, view.segments_BT, i) for i in offsets])
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
         """Returns zeros for the width - 1 inputs before a text."""
-        del room
         B, _, D = x_BTD.shape
         return jnp.zeros((B, num_beams, self.width - 1, D), x_BTD.dtype)
 
@@ -53,7 +51,6 @@ class Convolution(nn.Module):
         return queries.in_order(y_BWTD), x_BWPD[:, :, T:]
 
     def multiply_adds(self, length: int) -> int:
-        del length
         D = self.options.d_model
         return self.width * D * 2 * D
 

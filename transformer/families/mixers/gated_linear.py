@@ -62,11 +62,9 @@ class GatedLinear(nn.Module):
             self.backward_decay = decay()
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
-        del train
         return self._mix(x_BTD, self._zeros(len(x_BTD)), view.segments_BT)[0]
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
-        del room
         return self._zeros(len(x_BTD), num_beams)
 
     def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:

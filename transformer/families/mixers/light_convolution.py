@@ -53,7 +53,6 @@ class LightConvolution(nn.Module):
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
         """Returns zeros for the convolution's inputs at the width - 1 positions before a text."""
-        del room
         B, _, D = x_BTD.shape
         return jnp.zeros((B, num_beams, self.width - 1, D), self.dtype)
 
@@ -67,7 +66,6 @@ class LightConvolution(nn.Module):
         return self.outer(queries.in_order(y_BWTD)), h_BWPD[:, :, T:]
 
     def multiply_adds(self, length: int) -> int:
-        del length
         D = self.options.d_model
         return D * 2 * D + D * D
 

@@ -23,7 +23,6 @@ class Ring(Slots):
 
     def grow(self, times: int) -> "Ring":
         """Returns the ring itself, because a new position takes the slots of the oldest."""
-        del times
         return self
 
 
@@ -53,7 +52,6 @@ class Local(SelfAttention):
         return self.output(self._attend_in_blocks(q_BTHK, keys_values, view, train=train))
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Ring:
-        del room
         return Ring(*super().empty_state(x_BTD, self.window, num_beams))
 
     def step(self, x_BQD: Array, queries: Queries, state: Ring) -> tuple[Array, Ring]:

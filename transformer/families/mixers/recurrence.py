@@ -42,7 +42,6 @@ class Lstm(nn.Module):
         self.recurrent = [self.param(f"{x}_recurrent", _orthogonal, (E, 4 * E)) for x in names]
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
-        del train
         x_BTF, carry = self.input(x_BTD), self._zeros(len(x_BTD))
         if self.causal:
             return self._read(0, x_BTF, view.segments_BT, carry)[0]
@@ -53,7 +52,6 @@ class Lstm(nn.Module):
         return jnp.concatenate([y_BTE, chunked_scan.reverse(backward_BTE)], axis=-1)
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> tuple[Array, Array]:
-        del room
         return self._zeros(len(x_BTD), num_beams)
 
     def step(self, x_BQD: Array, queries: Queries, state: tuple) -> tuple[Array, tuple]:
@@ -61,7 +59,6 @@ class Lstm(nn.Module):
         return chunked_scan.step_beams(read, self.input(x_BQD), queries, state)
 
     def multiply_adds(self, length: int) -> int:
-        del length
         D, directions = self.options.d_model, 1 if self.causal else 2
         return 4 * D * D + 4 * D * D // directions
 
@@ -127,7 +124,6 @@ def _forward(
 
 
 def _backward(forget_bias: float, kept: tuple, gradient: tuple) -> tuple:
-    del forget_bias
     gradient_of, before_TBE = kept
     x_TBF, carry = gradient_of(gradient)
     product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)

@@ -57,7 +57,6 @@ class StateSpace(nn.Module):
             self.backward = direction()
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
-        del train
         u_BTF, z_BTF = jnp.split(self.inner(x_BTD), 2, axis=-1)
         y_BTF = self.forward(u_BTF, view.segments_BT)
         if not self.causal:
@@ -66,7 +65,6 @@ class StateSpace(nn.Module):
         return self.outer(y_BTF * nn.silu(z_BTF))
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> tuple[Array, Array]:
-        del room
         beams, F = (len(x_BTD), num_beams), self.expand * self.options.d_model
         inputs_BWIF = jnp.zeros((*beams, self.width - 1, F), self.dtype)
         return inputs_BWIF, jnp.zeros((*beams, self.state_size, F), jnp.float32)
@@ -80,7 +78,6 @@ class StateSpace(nn.Module):
         return chunked_scan.step_beams(step, x_BQD, queries, state)
 
     def multiply_adds(self, length: int) -> int:
-        del length
         D, F, N = self.options.d_model, self.expand * self.options.d_model, self.state_size
         # Maps to B, C and Delta's rank, and to Delta; Delta B u and C h.
         of_direction = F * (_rank(D) + 2 * N) + _rank(D) * F + 2 * N * F

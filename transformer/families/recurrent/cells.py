@@ -60,7 +60,6 @@ class Cell(nn.RNNCellBase):
 
     def initialize_carry(self, rng: Array, input_shape: tuple[int, ...]) -> tuple | Array:
         """Returns zeros."""
-        del rng
         zeros = jnp.zeros((*input_shape[:-1], self.features))
         return (zeros, zeros) if self.kind == "lstm" else zeros
 

@@ -48,7 +48,6 @@ class LstmLanguageModel(nn.Module):
 
     def __call__(self, tokens: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns logits [B, T, V]; the inputs are those of `LanguageModel.hidden`."""
-        del positions
         _, cache = self.prepare((), segments, tokens.shape[1], 1)
         cache = jax.tree.map(lambda x: x[:, 0], cache)  # W = 1
         x_BTD = self.dropout(self.embedding(tokens), deterministic=not train)
@@ -59,7 +58,6 @@ class LstmLanguageModel(nn.Module):
 
     def encode(self, *_: Array, train: bool) -> tuple[()]:
         """Returns the memory, which is empty, because a language model has no source."""
-        del train
         return ()
 
     def prepare(
@@ -76,7 +74,6 @@ class LstmLanguageModel(nn.Module):
 
     def step(self, tokens: Array, position: Array, memory: tuple[()], cache: tuple) -> tuple:
         """Returns logits [B, W, T, V] after each of the tokens [B, W, T], and the next state."""
-        del memory
         B, W, T = tokens.shape
         # Beams are rows: [B, W, ...] -> [B * W, ...], and back.
         cache = jax.tree.map(lambda x: x.reshape(B * W, *x.shape[2:]), cache)

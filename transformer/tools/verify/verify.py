@@ -17,7 +17,6 @@ def verify(config: ConfigDict, workdir: Path) -> None:
     Exits with status 1 if a checkpoint has a checksum mismatch or is incomplete; UserError if the
     workdir has no checkpoint.
     """
-    del config
     faults = {}
     for place in store.PLACES:
         for step in store.all_steps(workdir / place):
