@@ -74,8 +74,9 @@ def _records(model: nn.Module | type[nn.Module]) -> dict[str, type]:
 
 def check_rules(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
     """Raises UserError for a field that breaks its rule (see `errors.check_value`)."""
+    flat = values(model)
     for name, rule in rules.items():
-        check_value(f"model.{name}", getattr(model, name), rule)
+        check_value(f"model.{name}", flat[name], rule)
 
 
 def check_methods(model: nn.Module, otherwise: str = "") -> None:

@@ -13,6 +13,7 @@ from configs import multi30k_rnn
 from transformer.families.recurrent.lstm_language_model import LstmLanguageModel
 from transformer.families.recurrent.recurrent import Recurrent
 from transformer.families.texts import classification
+from transformer.models import fields
 from transformer.tasks import attention_weights as weights
 from transformer.tasks import translation, vocabularies
 from transformer.tools.report import attention_section
@@ -42,7 +43,7 @@ def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind, names):
     loaded = insides.translating(tmp_path / "run")
     size = loaded.model.source_vocab_size
     sizes = {"source_vocab_size": size, "target_vocab_size": size, "d_model": 8}
-    model = Recurrent(**{**multi30k_rnn.get_config(kind).model, **sizes})
+    model = fields.make(Recurrent, **{**multi30k_rnn.get_config(kind).model, **sizes})
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     examples = examples_of(loaded._replace(model=model, params=params))
     assert [m["name"] for example in examples[:1] for m in example["maps"]] == names

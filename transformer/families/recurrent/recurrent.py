@@ -5,7 +5,6 @@ decoder reads the source through one fixed vector (Sutskever et al. 2014), or by
 recurrent_step.py (Bahdanau et al. 2015, Luong et al. 2015, Paulus et al. 2017).
 """
 
-import dataclasses
 import functools
 
 import flax.linen as nn
@@ -52,14 +51,7 @@ class Recurrent(nn.Module):
     cell: str
     cell_norm: str  # 'layer' for layer normalisation inside the cells, or 'none'
     forget_bias: float  # added to the logit of an LSTM's forget gate; a GRU has none
-    attention: str  # with the next seven fields, those of recurrent_step.Attention
-    attention_place: str
-    input_feeding: bool
-    window: str
-    window_radius: int
-    location_positions: int
-    temporal: bool
-    decoder_attention: bool
+    attention_options: Attention  # of the decoder
     tied_embeddings: str  # 'all' for one matrix of source, target and output, or 'none'
     dropout_rate: float  # of embeddings and of the decoder's outputs
 
@@ -67,16 +59,17 @@ class Recurrent(nn.Module):
 
     def setup(self) -> None:
         fields.check_rules(self, RULES)
+        options = self.attention_options
         if self.bidirectional:
             check_value("model.d_model", self.d_model, "even and at least 2")
-        if self.input_feeding and self.attention_place == "before":
+        if options.input_feeding and options.attention_place == "before":
             raise UserError(
                 "config.model.input_feeding=True needs config.model.attention_place='after': "
                 "attention before the cells enters them at its own position"
             )
         without = {"input_feeding": False, "window": "none", "temporal": False}
         for key, value in without.items():
-            if self.attention == "none" and (found := getattr(self, key)) != value:
+            if options.attention == "none" and (found := getattr(options, key)) != value:
                 raise UserError(
                     f"config.model.{key}={found!r} needs config.model.attention, found 'none'"
                 )
@@ -89,8 +82,8 @@ class Recurrent(nn.Module):
         self.source_embedding = source
         self.target_embedding = source if tied else table
         self.output_embedding = source if tied else table.copy()
-        options = {"forget_bias": self.forget_bias, "normalised": self.cell_norm == "layer"}
-        cell = functools.partial(Cell, self.cell, **options)
+        norm = {"normalised": self.cell_norm == "layer"}
+        cell = functools.partial(Cell, self.cell, forget_bias=self.forget_bias, **norm)
         half = lambda: nn.RNN(cell(features=D // 2))
         both = lambda: nn.Bidirectional(half(), half())
         layer = both if self.bidirectional else lambda: nn.RNN(cell(features=D))
@@ -98,7 +91,7 @@ class Recurrent(nn.Module):
         # The initial carry of each layer: (c, h) in an LSTM, h in other cells.
         first = lambda: (nn.Dense(D), nn.Dense(D)) if self.cell == "lstm" else nn.Dense(D)
         self.first = tuple(first() for _ in range(self.num_layers))
-        self.keys = nn.Dense(D, use_bias=False) if self.attention == "additive" else None
+        self.keys = nn.Dense(D, use_bias=False) if options.attention == "additive" else None
         # The scan is over T, axis 2 of [B, W, T, D] and axis 0 of the positions. All positions
         # read the same memory.
         over_positions = nn.scan(
@@ -108,7 +101,7 @@ class Recurrent(nn.Module):
             in_axes=(2, 0, nn.broadcast),
             out_axes=2,
         )
-        self.decoder = over_positions(D, cell, self._options())
+        self.decoder = over_positions(D, cell, options)
         self.dropout = nn.Dropout(self.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
@@ -166,8 +159,10 @@ class Recurrent(nn.Module):
         # One head: keys [B, S, D] become [B, H = 1, D, S], values [B, H = 1, S, D].
         keys_values = keys_BSD.swapaxes(1, 2)[:, None], memory[:, None]
         B, W, D = ends_BWD.shape
-        log_sums_BWS = jnp.zeros((B, W, memory.shape[1])) if self.temporal else None
-        past_BWPD = jnp.zeros((B, W, room, D)) if self.decoder_attention else None
+        log_sums_BWS = (
+            jnp.zeros((B, W, memory.shape[1])) if self.attention_options.temporal else None
+        )
+        past_BWPD = jnp.zeros((B, W, room, D)) if self.attention_options.decoder_attention else None
         state = State(carries, jnp.zeros_like(ends_BWD), log_sums_BWS, past_BWPD)
         return (*keys_values, memory_mask[:, None]), state
 
@@ -178,12 +173,6 @@ class Recurrent(nn.Module):
         B, W, T, D = h_BWTD.shape
         # Beams and positions are one axis for the output matrix.
         return self.logits(h_BWTD.reshape(B, W * T, D)).reshape(B, W, T, -1), cache
-
-    @nn.nowrap
-    def _options(self) -> Attention:
-        """Returns the fields of the decoder's attention."""
-        names = [field.name for field in dataclasses.fields(Attention)]
-        return Attention(**{name: getattr(self, name) for name in names})
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
@@ -196,22 +185,22 @@ class Recurrent(nn.Module):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
         D, gates, carry = self.d_model, GATES[self.cell], 2 if self.cell == "lstm" else 1
-        directions = 2 if self.bidirectional else 1
+        options, directions = self.attention_options, 2 if self.bidirectional else 1
         encoder = self.num_layers * gates * D * (D + D // directions)
         decoder = self.num_layers * gates * 2 * D * D
-        if self.attention != "none":
+        if options.attention != "none":
             # Products with D x D matrices: query and key in 'additive', W in 'general'; `mix` of
             # two vectors, or three if attention is before the cells; the context or the fed vector
             # in the first cell; the place of a 'predictive' window.
-            squares = {"additive": 2, "general": 1}.get(self.attention, 0)
-            squares += 3 if self.attention_place == "before" else 2
-            squares += gates * self._options().reads_more
-            decoder += squares * D * D + (self.window == "predictive") * (D + 1) * D
+            squares = {"additive": 2, "general": 1}.get(options.attention, 0)
+            squares += 3 if options.attention_place == "before" else 2
+            squares += gates * options.reads_more
+            decoder += squares * D * D + (options.window == "predictive") * (D + 1) * D
             # Scores and context; 'location' scores a fixed number of positions.
-            scored = self.location_positions if self.attention == "location" else length
+            scored = options.location_positions if options.attention == "location" else length
             decoder += (scored + length) * D
-        if self.decoder_attention:
+        if options.decoder_attention:
             # The query, and `mix` of one more vector, or of two without attention; scores, sum.
-            decoder += (3 if self.attention == "none" else 2) * D * D + 2 * length * D
+            decoder += (3 if options.attention == "none" else 2) * D * D + 2 * length * D
         position = encoder + decoder + D * self.target_vocab_size
         return 3 * 2 * rows * (length * position + self.num_layers * carry * D * D)
