@@ -18,9 +18,13 @@ COMPARISONS = {
 class UserError(ValueError):
     """Raised for an argument, a config value or an input file that cannot work.
 
-    The message is one line: the value expected, the value found, and a hint. launch.py prints it
-    and exits with status 2. Any other exception is a bug, printed with its traceback.
+    The message is the value expected, the value found, and a hint; its lines become one line.
+    launch.py prints it and exits with status 2. Any other exception is a bug, printed with its
+    traceback.
     """
+
+    def __init__(self, message: str):
+        super().__init__(" ".join(map(str.strip, message.splitlines())))
 
 
 def one_line(error: Exception) -> str:

@@ -7,7 +7,6 @@ are searched once.
 import functools
 import itertools
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -52,13 +51,8 @@ class Translator:
         # The longest output and its end symbol take this many positions. A source of max_length
         # ids has an output of at most max_length - 1 + extra_length.
         longest = max(decode["max_length"] + decode["extra_length"], decode["min_length"] + 1)
-        limit = getattr(model, "position_limit", math.inf)
-        if limit < longest:
-            raise UserError(
-                f"config.model.max_positions={limit} learned positions are too few: "
-                "config.decode.max_length + config.decode.extra_length, or "
-                f"config.decode.min_length + 1, need {longest}"
-            )
+        what = "config.decode.max_length + config.decode.extra_length, or min_length + 1"
+        fields.check_positions(model, longest, f"{what}, which is {longest}")
         self.model, self.vocabulary = model, vocabulary
         self.batch_decoder = BatchDecoder(model, **decode)
         self.decode, self.method = self.batch_decoder.decode, self.batch_decoder.method

@@ -5,6 +5,7 @@ one field of the model. In config.model its fields stand beside the model's own.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -88,6 +89,14 @@ def check_methods(model: nn.Module, otherwise: str = "") -> None:
         raise UserError(
             f"{type(model).__name__} cannot be decoded without the methods {', '.join(lacking)}, "
             f"described in models/__init__.py{otherwise}"
+        )
+
+
+def check_positions(model: nn.Module, length: int, what: str) -> None:
+    """Raises UserError if a model has fewer positions than `length`; `what` describes it."""
+    if (limit := getattr(model, "position_limit", math.inf)) < length:
+        raise UserError(
+            f"config.model.max_positions={limit} learned positions are fewer than {what}"
         )
 
 

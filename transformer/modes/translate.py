@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ml_collections import ConfigDict
@@ -22,9 +22,6 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     With `config.decode.num_hypotheses` above 1, writes a line per hypothesis instead, NUMBER |||
     TRANSLATION ||| SCORE, where NUMBER counts the input lines from 0.
     """
-    interactive = sys.stdin.isatty()
-    if interactive:
-        config.decode.chunk_lines = 1  # answer each line before reading the next
     form, names = config.translate.format, ("source", "prefix")
     # Without prefixes, a tab in a line is part of the source.
     if form == "text" and not config.translate.prefix:
@@ -33,22 +30,41 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     kernels.chosen().advise(config.model.get("dtype"))
     run = translation.load(config, workdir)
     translator = Translator(run.model, run.vocabulary, **config.decode)
+    request = lambda x: Request(x["source"], x.get("prefix", ""))
+    answered = answers(translator, run.params, inputs, request, "translate")
+    for number, (hypotheses, values) in enumerate(answered):
+        for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
+            lines.write(sys.stdout.buffer, line)
+
+
+def answers(
+    translator: Translator,
+    params: dict,
+    inputs: Iterable[dict],
+    request: Callable[[dict], Request],
+    what: str,
+) -> Iterator[tuple[list[Hypothesis], dict]]:
+    """Yields the hypotheses of each line of standard input, in order, with the line's values.
+
+    `inputs` are the values, and request(values) is translated. A line of a terminal is answered
+    before the next is read. Otherwise the progress is shown, labelled by `what`.
+    """
+    total, interactive = lines.count(sys.stdin.buffer), sys.stdin.isatty()
+    counter = progress.counter(what, total=total)
     if interactive:
+        translator.decode.chunk_lines = 1
         with progress.waiting("compile"):  # before the first line is typed
-            list(translator.translate(run.params, ["."]))
+            list(translator.translate(params, ["."]))
         logging.info("ready: type a line and press Enter; Ctrl-D ends")
+        counter = contextlib.nullcontext(lambda count: None)
     # Queue of inputs that the translator has read but not answered. Answers come in order.
     inputs, unanswered = itertools.tee(inputs)
-    requests = (Request(x["source"], x.get("prefix", "")) for x in inputs)
-    no_progress = contextlib.nullcontext(lambda count: None)
-    total = lines.count(sys.stdin.buffer)
-    counter = no_progress if interactive else progress.counter("translate", total=total)
     with counter as advance:
         # Read a file ahead, but not a pipe, because its writer may wait for the answer.
-        answers = translator.hypotheses(run.params, requests, advance, read_ahead=total is not None)
-        for number, (hypotheses, values) in enumerate(zip(answers, unanswered, strict=True)):
-            for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
-                lines.write(sys.stdout.buffer, line)
+        read_ahead = total is not None
+        requests = map(request, inputs)
+        answered = translator.hypotheses(params, requests, advance, read_ahead=read_ahead)
+        yield from zip(answered, unanswered, strict=True)
 
 
 def _format(

@@ -10,9 +10,10 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import store, weights
 from transformer.distributed import layout
 from transformer.errors import UserError
+from transformer.models import fields
 from transformer.models.ensemble import Ensemble
 from transformer.runtime import paths
-from transformer.tasks.task import abstract_params, check_positions, load_task
+from transformer.tasks.task import abstract_params, load_task
 from transformer.workdir import saved_config
 
 Tree = Any
@@ -86,7 +87,7 @@ def check_all_positions(config: ConfigDict, model: nn.Module, length: int, what:
     `what` describes the length in the message.
     """
     for scored in (model, *(member for _, _, member in ensemble(config))):
-        check_positions(scored, length, what)
+        fields.check_positions(scored, length, what)
 
 
 def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> SavedModel:

@@ -12,7 +12,7 @@ from transformer.data import corpora, text_files
 from transformer.data.tokenizer import Pieces, Vocabulary
 from transformer.data.tokens import Tokens, read, tokenise
 from transformer.errors import UserError
-from transformer.tasks.task import check_positions
+from transformer.models import fields
 
 
 def final_split(config: ConfigDict) -> str:
@@ -153,5 +153,6 @@ def evaluation_tokens(
     """
     ids = tokens(config, pairs, vocabulary, f"tokenise {split}")
     longest = int(max(lengths.max() for lengths in ids.lengths))
-    check_positions(model, longest, f"the {longest} pieces of a sentence of the split {split!r}")
+    what = f"the {longest} pieces of a sentence of the split {split!r}"
+    fields.check_positions(model, longest, what)
     return ids

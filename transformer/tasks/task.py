@@ -1,7 +1,6 @@
 """The interface between a task and training: the record `Task`, and helpers of every task."""
 
 import functools
-import math
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -39,14 +38,13 @@ class Task(NamedTuple):
     about: str  # one line on the data, for the log
 
 
-def make_task(
-    config: ConfigDict, folder: Path, model: nn.Module, batches: Batches, about: str
-) -> Task:
-    """Returns the `Task` of a run; the other fields come from the task's module.
+def make_task(config: ConfigDict, folder: Path, batches: Batches, about: str) -> Task:
+    """Returns the `Task` of a prepared workdir; the other fields come from the task's module.
 
     `about` describes the batches in the log; their number is appended.
     """
     module = load_task(config.task)
+    model = module.model(config, module.sizes(config, folder))
     validation = module.evaluator(config, folder, model, "validation")
     return Task(
         model=model,
@@ -71,14 +69,6 @@ def load_task(name: str) -> ModuleType:
 def build_model(config: ConfigDict, sizes: dict[str, int]) -> nn.Module:
     """Builds the model of `config.architecture` from `config.model` and a task's `sizes`."""
     return fields.build(config.architecture, config.model.to_dict(), **sizes)
-
-
-def check_positions(model: nn.Module, length: int, what: str) -> None:
-    """Raises UserError if a model has fewer positions than `length`; `what` describes it."""
-    if (limit := getattr(model, "position_limit", math.inf)) < length:
-        raise UserError(
-            f"config.model.max_positions={limit} learned positions are fewer than {what}"
-        )
 
 
 def check_packing(model: nn.Module, pack: bool) -> None:

@@ -17,9 +17,11 @@ from ml_collections import ConfigDict
 from transformer import registry
 from transformer.data import packing, pairs, tokenizer
 from transformer.data.batches import Batches
+from transformer.data.corpora import Corpus
 from transformer.decoding.translator import Translator
 from transformer.distributed import processes
 from transformer.errors import UserError, check_value, quantity
+from transformer.models import fields
 from transformer.models.ensemble import Ensemble
 from transformer.runtime import progress
 from transformer.tasks import losses, saved_model, splits, vocabularies
@@ -29,7 +31,6 @@ from transformer.tasks.task import (
     abstract_params,
     build_model,
     check_packing,
-    check_positions,
     make_task,
 )
 
@@ -67,7 +68,11 @@ def prepare_tokens(config: ConfigDict, corpora: Mapping, vocab: tokenizer.Vocabu
 
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    vocab = vocabularies.read(folder, config)
+    return build_pairs(config, folder, vocabularies.read(folder, config))
+
+
+def build_pairs(config: ConfigDict, folder: Path, vocab: tokenizer.Vocabulary) -> Task:
+    """Builds the `Task` of sentence pairs with these vocabularies."""
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
     source, target = pairs.fill_fractions(batches, tokens)
@@ -76,9 +81,9 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{quantity(len(batches.items), 'training pair')} in batches of "
         f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
         f"{100 * source:.1f} % of source positions filled; vocabulary of "
-        f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"
+        f"{' and '.join(pieces[: 1 if vocab.shared else 2])}"
     )
-    return make_task(config, folder, model(config, sizes_of(vocab)), batches, about)
+    return make_task(config, folder, batches, about)
 
 
 def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
@@ -145,7 +150,7 @@ def check_pairs(config: ConfigDict, vocab_sizes: Mapping[str, int]) -> None:
     # The model and the translator check their values when built.
     checked = model(config, vocab_sizes)
     # Not row_length, because positions restart in each sentence.
-    check_positions(checked, data.max_length, f"config.data.max_length={data.max_length}")
+    fields.check_positions(checked, data.max_length, f"config.data.max_length={data.max_length}")
     check_packing(checked, data.pack)
     abstract_params(checked, example(config, 1))
     for decoded in (checked, *(member for _, _, member in saved_model.ensemble(config))):
@@ -157,10 +162,7 @@ def _check_bleu(tokenize: str) -> None:
     try:
         sacrebleu.BLEU(tokenize=tokenize)
     except (RuntimeError, ImportError, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(
-            f"config.evaluate.tokenize={tokenize!r} cannot be used: {reason}"
-        ) from error
+        raise UserError(f"config.evaluate.tokenize={tokenize!r} cannot be used: {error}") from error
 
 
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
@@ -170,14 +172,43 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     'perplexity', 'accuracy') and those of `score`; further ones are of config.evaluate.scores. The
     outputs are 'source', 'reference', 'reference2', ... and 'hypothesis'.
     """
-    splits.log_origin(config, split)
     corpus, vocab = splits.pairs(config, split), vocabularies.read(folder, config)
     source, *targets = *corpus.read(), *splits.further_references(config, split, len(corpus))
     sources = tokenizer.normalised(source, vocab.source.normalisation)
     # Normalise references like translations, because a decomposed é would be another letter.
     references = [tokenizer.normalised(lines, vocab.target.normalisation) for lines in targets]
     names = ["reference", *(f"reference{i}" for i in range(2, len(references) + 1))]
-    dataset = {"source": sources, **dict(zip(names, references, strict=True))}
+
+    def further(outputs: dict) -> dict:
+        texts = sources, outputs["hypothesis"], references, vocab
+        return {name: x for scorer in scorers(config) for name, x in scorer(*texts).items()}
+
+    return evaluate_pairs(
+        *(config, corpus, vocab, model, split),
+        dataset={"source": sources, **dict(zip(names, references, strict=True))},
+        score=functools.partial(score, references=references, tokenize=config.evaluate.tokenize),
+        rows=rows,
+    )._replace(further=further)
+
+
+def evaluate_pairs(
+    config: ConfigDict,
+    corpus: Corpus,
+    vocab: tokenizer.Vocabulary,
+    model: nn.Module,
+    split: str,
+    *,
+    dataset: dict[str, Sequence[str]],
+    score: Callable[[Sequence[str]], dict],
+    rows: Callable[[dict], dict[str, str]],
+    output: Callable[[str, str], str] = lambda target, source: target,
+) -> Evaluation:
+    """Returns the `Evaluation` of a split of sentence pairs: its translations, and token by token.
+
+    `dataset` is {'source': ..., 'reference': ..., ...}. output(target, source) makes a hypothesis
+    of a translation. score(hypotheses) returns the scores that `rows` formats.
+    """
+    splits.log_origin(config, split)
     translator = Translator(model, vocab, **config.decode)
     tokens = splits.evaluation_tokens(config, corpus, vocab, split, model)
     groups = packing.one_per_row(tokens.lengths, np.arange(len(corpus)), config.data.row_length)
@@ -194,27 +225,31 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
         translator.rehearse(params, tokens.sides["source"].lengths)
 
     def scored(params: Tree) -> tuple[dict, dict]:
-        translations = translate(translator, params, sources, f"translate {split}")
+        targets = translate(translator, params, dataset["source"], f"translate {split}")
+        outputs = {**dataset, "hypothesis": [*map(output, targets, dataset["source"])]}
         sums, _ = loss.score(params)
-        scores = score(translations, references, tokenize=config.evaluate.tokenize)
-        sample = samples(sources, translations, references[0], config.evaluate.samples)
-        scores |= {**losses.per_token(sums), "samples": sample}
-        return scores, {**dataset, "hypothesis": translations}
+        scores = score(outputs["hypothesis"]) | losses.per_token(sums)
+        return {**scores, "samples": samples(outputs, config.evaluate.samples)}, outputs
 
-    def further(outputs: dict) -> dict:
-        texts = sources, outputs["hypothesis"], references, vocab
-        return {name: x for scorer in scorers(config) for name, x in scorer(*texts).items()}
+    def all_rows(scores: dict) -> dict[str, str]:
+        return {
+            **rows(scores),
+            "loss": f"{scores['loss']:.4f}",
+            "perplexity": f"{scores['perplexity']:.3f}",
+            "accuracy": f"{scores['accuracy']:.1%} of tokens",
+            "sentences": f"{len(corpus):,}",
+        }
 
+    references = {name: name for name in dataset if name != "source"}
     return Evaluation(
         split=split,
         files=list(corpus.files),
         dataset=dataset,
         settings={"sentences": len(corpus), "decode": config.decode.to_dict()},
-        columns={"input": "source", **{x: x for x in names}, "output": "hypothesis"},
+        columns={"input": "source", **references, "output": "hypothesis"},
         score=scored,
         rehearse=rehearse,
-        rows=lambda scores: {**rows(scores), "sentences": f"{len(corpus):,}"},
-        further=further,
+        rows=all_rows,
     )
 
 
@@ -262,19 +297,15 @@ def rows(scores: dict) -> dict[str, str]:
         "BLEU": f"{scores['bleu']:.2f} ({scores['signature']})",
         "chrF": f"{scores['chrf']:.2f}",
         "length ratio": f"{scores['length_ratio']:.3f}",
-        "loss": f"{scores['loss']:.4f}",
-        "perplexity": f"{scores['perplexity']:.3f}",
-        "accuracy": f"{scores['accuracy']:.1%} of tokens",
     }
 
 
-def samples(
-    sources: Sequence[str], translations: Sequence[str], references: Sequence[str], number: int
-) -> str:
+def samples(outputs: dict[str, Sequence[str]], number: int) -> str:
     """Formats a few sentences, evenly spaced over the split, for the log."""
     # 3 samples of 5 sentences are sentences 0, 2 and 4.
-    chosen = np.linspace(0, len(sources) - 1, min(number, len(sources))).astype(int)
-    sides = sources, translations, references
+    size = len(outputs["source"])
+    chosen = np.linspace(0, size - 1, min(number, size)).astype(int)
+    sides = [outputs[name] for name in ("source", "hypothesis", "reference")]
     return "\n".join(SAMPLE.format(*(side[i] for side in sides)) for i in chosen)
 
 

@@ -160,8 +160,7 @@ def check(
     except UserError:
         raise
     except (TypeError, ValueError) as error:  # needs more than a gradient, or other arguments
-        reason = " ".join(str(error).split())
         raise UserError(
             f"config.optimizer: {name} does not work with these arguments, or "
-            f"{schedule['name']} with its own: {reason}"
+            f"{schedule['name']} with its own: {error}"
         ) from error

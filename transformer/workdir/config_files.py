@@ -88,10 +88,9 @@ def _configs_importable() -> Iterator[None]:
 
 def _explained(error: Exception, path: Path) -> str:
     """Returns an error in a config file as one line: 'line 3, `code`: NameError: ...'."""
-    message = " ".join(str(error).split())
     if type(error) is ValueError:  # ours, or a config's own, because it cannot import UserError
-        return message
+        return str(error)
     # The innermost frame in the config itself, because a library may have raised the error.
     lines = traceback.extract_tb(error.__traceback__)
     places = [f"line {x.lineno}, `{x.line}`: " for x in lines if x.filename == str(path.resolve())]
-    return f"{places[-1] if places else ''}{type(error).__name__}: {message}"
+    return f"{places[-1] if places else ''}{type(error).__name__}: {error}"

@@ -101,7 +101,6 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
-    trained_model = model(config, sizes(config, folder))
     corpus = labelled_images(config, "train")
     ids = class_ids(corpus, names, "train")
     batches = batches_of(config, corpus, ids, training_view(config), config.train.seed)
@@ -109,7 +108,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{quantity(len(corpus), 'training image')} of {len(names)} classes in batches of "
         f"{config.data.batch_images}"
     )
-    return make_task(config, folder, trained_model, batches, about)
+    return make_task(config, folder, batches, about)
 
 
 def reader(

@@ -168,7 +168,7 @@ def load(
         info = builder.info.splits[split_of_builder]
     except ValueError as error:
         # Replace TFDS's name of the split by the config's.
-        reason = " ".join(str(error).split()).replace("images", split.partition("[")[0])
+        reason = str(error).replace("images", split.partition("[")[0])
         raise UserError(f"{key}={split!r}: {reason}") from error
     if not info.num_examples:
         raise UserError(f"{key}={split!r} has no image")

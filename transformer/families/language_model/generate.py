@@ -15,10 +15,10 @@ from transformer.data.tokenizer import Pieces
 from transformer.decoding import batch_sizes, compiled
 from transformer.errors import quantity
 from transformer.families.language_model import continuations
+from transformer.models import fields
 from transformer.modes import lines
 from transformer.runtime import memory, progress
 from transformer.tasks import saved_model, vocabularies
-from transformer.tasks.task import check_positions
 
 
 class Prompt(NamedTuple):
@@ -49,7 +49,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     run = saved_model.load(config, workdir)
     # The context may be larger than in training, but not than the learned positions.
     context = config.data.context_length
-    check_positions(run.model, context, f"config.data.context_length={context}")
+    fields.check_positions(run.model, context, f"config.data.context_length={context}")
     if interactive:
         logging.info("ready: type a prompt and press Enter; Ctrl-D ends")
     sample = sampler(config, run, vocabulary, block=1 if stream else continuations.BLOCK)

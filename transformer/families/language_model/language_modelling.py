@@ -79,7 +79,6 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = vocabularies.read(folder, config)
-    trained_model = model(config, {"vocab_size": len(vocab)})
     tokens = splits.prepared_tokens(config, vocab)
     ids = tokens.sides["text"].ids
     rows = streams.windows(len(ids), config.data.context_length)
@@ -91,4 +90,4 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{config.data.batch_tokens:,} tokens, rows of {config.data.context_length}; "
         f"vocabulary of {quantity(len(vocab), 'token')}"
     )
-    return make_task(config, folder, trained_model, batches, about)
+    return make_task(config, folder, batches, about)

@@ -96,7 +96,6 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     data, problem = config.data, PROBLEMS[config.data.problem]
-    trained_model = model(config, sizes(config, folder))
 
     def draw(seed: int, t: int, i: int) -> Item:
         """Returns item i of batch t, of a random length."""
@@ -114,7 +113,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{data.problem} of {data.symbols} symbols, lengths {data.min_length} to "
         f"{data.max_length}, {count} new items a batch"
     )
-    return make_task(config, folder, trained_model, batches, about)
+    return make_task(config, folder, batches, about)
 
 
 def tested_lengths(config: ConfigDict, split: str) -> list[int]:

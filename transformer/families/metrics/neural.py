@@ -27,8 +27,7 @@ def comet(config: ConfigDict) -> Callable:
     try:
         checkpoint = download_model(MODEL)
     except OSError as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"config.evaluate.scores: 'comet' lacks {MODEL}: {reason}") from error
+        raise UserError(f"config.evaluate.scores: 'comet' lacks {MODEL}: {error}") from error
 
     def score(
         sources: Lines, hypotheses: Lines, references: Sequence[Lines], vocabulary: Vocabulary

@@ -1,8 +1,5 @@
 """--mode=parse: parses the sentences on standard input, a tree per line."""
 
-import contextlib
-import itertools
-import logging
 import sys
 from pathlib import Path
 
@@ -10,8 +7,7 @@ from ml_collections import ConfigDict
 
 from transformer.decoding.translator import Request, Translator
 from transformer.families.parsing import parsing_task, trees
-from transformer.modes import lines
-from transformer.runtime import progress
+from transformer.modes import lines, translate
 from transformer.tasks import saved_model
 
 
@@ -22,28 +18,19 @@ def parse(config: ConfigDict, workdir: Path) -> None:
     'json' input and output are objects, which get 'tree' and 'score', and with
     `config.decode.num_hypotheses` above 1 all 'hypotheses'.
     """
-    interactive, form = sys.stdin.isatty(), config.parse.format
-    if interactive:
-        config.decode.chunk_lines = 1  # answer each line before reading the next
+    form = config.parse.format
     inputs = lines.columns(lines.read(sys.stdin.buffer), ("source",), needed=1, form=form)
     run = saved_model.load(config, workdir)
     translator = Translator(run.model, parsing_task.vocabulary(config, workdir), **config.decode)
-    if interactive:
-        logging.info("ready: type a sentence and press Enter; Ctrl-D ends")
-    # Queue of inputs that the translator has read but not answered. Answers come in order.
-    inputs, unanswered = itertools.tee(inputs)
-    requests = (Request(" ".join(trees.words_of(x["source"]))) for x in inputs)
-    hidden = contextlib.nullcontext(lambda count: None)
-    shown = progress.counter("parse", total=lines.count(sys.stdin.buffer))
-    with hidden if interactive else shown as advance:
-        answers = translator.hypotheses(run.params, requests, advance)
-        for hypotheses, values in zip(answers, unanswered, strict=True):
-            parsed = [
-                {"tree": parsing_task.tree_of(text, values["source"]), "score": score}
-                for text, score in hypotheses
-            ]
-            answer = parsed[0]["tree"]
-            if form == "json":
-                more = {"hypotheses": parsed} if config.decode.num_hypotheses > 1 else {}
-                answer = lines.to_json({**values, **parsed[0], **more})
-            lines.write(sys.stdout.buffer, answer)
+    request = lambda x: Request(" ".join(trees.words_of(x["source"])))
+    answered = translate.answers(translator, run.params, inputs, request, "parse")
+    for hypotheses, values in answered:
+        parsed = [
+            {"tree": parsing_task.tree_of(text, values["source"]), "score": score}
+            for text, score in hypotheses
+        ]
+        answer = parsed[0]["tree"]
+        if form == "json":
+            more = {"hypotheses": parsed} if config.decode.num_hypotheses > 1 else {}
+            answer = lines.to_json({**values, **parsed[0], **more})
+        lines.write(sys.stdout.buffer, answer)

@@ -8,20 +8,13 @@ import functools
 from pathlib import Path
 
 import flax.linen as nn
-import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.data import packing, pairs
-from transformer.data.batches import Batches
 from transformer.data.tokenizer import Vocabulary
-from transformer.decoding.translator import Translator
-from transformer.errors import quantity
 from transformer.families.parsing import brackets, evalb, treebank, trees
 from transformer.tasks import losses, splits, translation, vocabularies
-from transformer.tasks.evaluation import Evaluation, SplitSums
-from transformer.tasks.task import Task, build_model, make_task
-
-Tree = dict
+from transformer.tasks.evaluation import Evaluation
+from transformer.tasks.task import Task, build_model
 
 FREE = ("decode.", "parse.")
 SCORE = {"best_by": "f1", "best_is": "highest", "unit": "token"}
@@ -73,17 +66,7 @@ def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
 
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    vocab = vocabulary(config, folder)
-    tokens = splits.prepared_tokens(config, vocab)
-    batches = translation.training_batches(config, tokens)
-    source, target = pairs.fill_fractions(batches, tokens)
-    about = (
-        f"{quantity(len(batches.items), 'training tree')} in batches of "
-        f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
-        f"{100 * source:.1f} % of source positions filled; vocabulary of "
-        f"{quantity(len(vocab.source), 'piece')} and {len(vocab.target)} symbols"
-    )
-    return make_task(config, folder, model(config, translation.sizes_of(vocab)), batches, about)
+    return translation.build_pairs(config, folder, vocabulary(config, folder))
 
 
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
@@ -93,45 +76,16 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     ('loss', 'nats_per_token', 'perplexity', 'accuracy'). The outputs are 'source', the words, and
     the trees 'reference' and 'hypothesis', as text; only references have tags.
     """
-    splits.log_origin(config, split)
-    corpus, vocab = load(config, split), vocabulary(config, folder)
+    corpus = load(config, split)
     sources, _ = corpus.read()
     references = [trees.to_text(tree) for tree in corpus.trees]
-    dataset = {"source": sources, "reference": references}
-    translator = Translator(model, vocab, **config.decode)
-    tokens = splits.evaluation_tokens(config, corpus, vocab, split, model)
-    groups = packing.one_per_row(tokens.lengths, np.arange(len(corpus)), config.data.row_length)
-    sums_of_split = SplitSums(
-        Batches(
-            groups, config.decode.batch_tokens, None, functools.partial(pairs.assemble, tokens)
-        ),
-        functools.partial(losses.only_sums, model=model, options=tuple(config.loss.items())),
-        what=f"loss of {split}",
-        remedy="lower config.decode.batch_tokens",
-    )
 
-    def rehearse(params: Tree) -> None:
-        sums_of_split.rehearse(params)
-        translator.rehearse(params, tokens.sides["source"].lengths)
-
-    def scored(params: Tree) -> tuple[dict, dict]:
-        written = translation.translate(translator, params, sources, f"parse {split}")
-        hypotheses = [tree_of(*x) for x in zip(written, sources, strict=True)]
-        sums, _ = sums_of_split.score(params)
-        sample = translation.samples(sources, hypotheses, references, config.evaluate.samples)
-        scores = evalb.score(hypotheses, references)
-        scores |= {**losses.per_token(sums), "samples": sample}
-        return scores, {**dataset, "hypothesis": hypotheses}
-
-    return Evaluation(
-        split=split,
-        files=list(corpus.files),
-        dataset=dataset,
-        settings={"sentences": len(corpus), "decode": config.decode.to_dict()},
-        columns={"input": "source", "reference": "reference", "output": "hypothesis"},
-        score=scored,
-        rehearse=rehearse,
-        rows=lambda scores: {**rows(scores), "sentences": f"{len(corpus):,}"},
+    return translation.evaluate_pairs(
+        *(config, corpus, vocabulary(config, folder), model, split),
+        dataset={"source": sources, "reference": references},
+        score=functools.partial(evalb.score, references=references),
+        rows=rows,
+        output=tree_of,
     )
 
 
@@ -147,7 +101,4 @@ def rows(scores: dict) -> dict[str, str]:
         "precision": f"{scores['precision']:.2f}",
         "recall": f"{scores['recall']:.2f}",
         "complete match": f"{scores['complete_match']:.2f} % of sentences",
-        "loss": f"{scores['loss']:.4f}",
-        "perplexity": f"{scores['perplexity']:.3f}",
-        "accuracy": f"{scores['accuracy']:.1%} of symbols",
     }

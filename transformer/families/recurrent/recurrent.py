@@ -158,11 +158,9 @@ class Recurrent(nn.Module):
         keys_BSD = self.keys(memory) if self.keys else memory
         # One head: keys [B, S, D] become [B, H = 1, D, S], values [B, H = 1, S, D].
         keys_values = keys_BSD.swapaxes(1, 2)[:, None], memory[:, None]
-        B, W, D = ends_BWD.shape
-        log_sums_BWS = (
-            jnp.zeros((B, W, memory.shape[1])) if self.attention_options.temporal else None
-        )
-        past_BWPD = jnp.zeros((B, W, room, D)) if self.attention_options.decoder_attention else None
+        options, (B, W, D) = self.attention_options, ends_BWD.shape
+        log_sums_BWS = jnp.zeros((B, W, memory.shape[1])) if options.temporal else None
+        past_BWPD = jnp.zeros((B, W, room, D)) if options.decoder_attention else None
         state = State(carries, jnp.zeros_like(ends_BWD), log_sums_BWS, past_BWPD)
         return (*keys_values, memory_mask[:, None]), state
 

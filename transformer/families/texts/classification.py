@@ -154,7 +154,6 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
-    trained_model = model(config, sizes(config, folder))
     train = labelled(config, "train")
     ids = class_names.class_ids(train.labels, names, place=train.place)
     batches = batches_of(config, folder, train, ids, config.train.seed)
@@ -163,7 +162,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in batches of "
         f"{config.data.batch_tokens:,} positions"
     )
-    return make_task(config, folder, trained_model, batches, about)
+    return make_task(config, folder, batches, about)
 
 
 def batches_of(

@@ -155,7 +155,6 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
 
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    trained_model = model(config, sizes(config, folder))
     vocab = vocabularies.read(folder, config)
     tokens = splits.prepared_tokens(config, vocab)
     batches = batches_of(config, vocab, tokens, config.train.seed)
@@ -163,4 +162,4 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{quantity(len(batches.items), 'training text')} in batches of "
         f"{config.data.batch_tokens:,} positions, {config.data.mask_share:.0%} of them masked"
     )
-    return make_task(config, folder, trained_model, batches, about)
+    return make_task(config, folder, batches, about)

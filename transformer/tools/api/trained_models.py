@@ -13,8 +13,9 @@ from transformer.decoding import batch_sizes
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
 from transformer.errors import UserError
+from transformer.models import fields
 from transformer.tasks import attention_weights, saved_model, translation, vocabularies
-from transformer.tasks.task import check_positions, load_task
+from transformer.tasks.task import load_task
 from transformer.tools.api.calls import changed, like_input, several
 from transformer.workdir import key_tables
 
@@ -123,7 +124,7 @@ class LanguageModel:
     @classmethod
     def from_run(cls, config: ConfigDict, folder: Path) -> "LanguageModel":
         run, context = saved_model.load(config, folder), config.data.context_length
-        check_positions(run.model, context, f"config.data.context_length={context}")
+        fields.check_positions(run.model, context, f"config.data.context_length={context}")
         return cls(config, run, vocabularies.read(folder, config), folder)
 
     def generate(self, prompts: str | Iterable[str], **options: Any) -> Any:
