@@ -21,7 +21,6 @@ class Mode(NamedTuple):
     keys: str = ""  # "module:KEYS", the table of the mode's own keys; must not import JAX
     tasks: tuple[str, ...] = ()  # the tasks that have the mode; () for all
     folder: bool = False  # takes --mode=NAME FOLDER, or a FILE; its workdir is (FOLDER, workdir)
-    reads_input: bool = False  # from standard input
     collective: bool = False  # all processes of a run call it; other modes run in one process
 
 
@@ -193,14 +192,12 @@ MODES = {
         "Translates each line.",
         arguments="--workdir=DIR < source.txt > target.txt",
         tasks=("translation",),
-        reads_input=True,
     ),
     "score": Mode(
         "transformer.families.scoring.score:score",
         "Scores each SOURCE<tab>TARGET by forced decoding.",
         arguments="--workdir=DIR < pairs.tsv",
         tasks=("translation",),
-        reads_input=True,
     ),
     "align": Mode(
         "transformer.families.scoring.align:align",
@@ -208,7 +205,6 @@ MODES = {
         arguments="--workdir=DIR < pairs.tsv",
         keys="transformer.families.scoring.align_keys:KEYS",
         tasks=("translation",),
-        reads_input=True,
     ),
     "verify": Mode(
         "transformer.tools.verify.verify:verify",
@@ -219,21 +215,18 @@ MODES = {
         "Writes LABEL<tab>PROBABILITY for each line: a text, A<tab>B or an image's path.",
         arguments="--workdir=DIR < texts.txt",
         tasks=("classification", "image_classification"),
-        reads_input=True,
     ),
     "generate": Mode(
         "transformer.families.language_model.generate:generate",
         "Continues each line by a language model.",
         arguments="--workdir=DIR < prompts.txt",
         tasks=("language_modelling",),
-        reads_input=True,
     ),
     "parse": Mode(
         "transformer.families.parsing.parse:parse",
         "Writes the tree of each sentence, whose words are separated by spaces.",
         arguments="--workdir=DIR < sentences.txt",
         tasks=("parsing",),
-        reads_input=True,
     ),
     "report": Mode(
         "transformer.tools.report.report:report",

@@ -6,7 +6,8 @@ import pytest
 from helpers import reversal, tiny
 
 from transformer.data import pairs
-from transformer.tasks import attention_weights, translation
+from transformer.tasks import attention_weights
+from transformer.tasks.saved_model import SavedModel
 
 SOURCE, TARGET = "a b c d e f", "c a h h"
 S, T = 7, 5
@@ -23,7 +24,7 @@ def run():
     size = len(pieces())
     model = tiny.model(source_vocab_size=size, target_vocab_size=size)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    return translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
+    return SavedModel(model, parameters, [7], 7, reversal.vocabulary())
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def test_no_position_is_beyond_the_learned_ones():
     sizes = {"source_vocab_size": size, "target_vocab_size": size}
     model = tiny.model(**sizes, positions="learned", max_positions=20)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    run = translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
+    run = SavedModel(model, parameters, [7], 7, reversal.vocabulary())
     weights = attention_weights.pair_weights(run, "a " * 17, "b")
     assert np.isfinite(weights["cross"]).all()
     np.testing.assert_allclose(weights["cross"].sum(axis=-1), 1, rtol=0, atol=1e-6)

@@ -1,6 +1,5 @@
 """--mode=translate: translates standard input to standard output, line by line."""
 
-import contextlib
 import itertools
 import logging
 import sys
@@ -50,16 +49,14 @@ def answers(
     before the next is read. Otherwise the progress is shown, labelled by `what`.
     """
     total, interactive = lines.count(sys.stdin.buffer), sys.stdin.isatty()
-    counter = progress.counter(what, total=total)
     if interactive:
         translator.decode.chunk_lines = 1
         with progress.waiting("compile"):  # before the first line is typed
             list(translator.translate(params, ["."]))
         logging.info("ready: type a line and press Enter; Ctrl-D ends")
-        counter = contextlib.nullcontext(lambda count: None)
     # Queue of inputs that the translator has read but not answered. Answers come in order.
     inputs, unanswered = itertools.tee(inputs)
-    with counter as advance:
+    with progress.counter(what, total=total, hidden=interactive) as advance:
         # Read a file ahead, but not a pipe, because its writer may wait for the answer.
         read_ahead = total is not None
         requests = map(request, inputs)

@@ -24,13 +24,17 @@ def progress(
 
 @contextlib.contextmanager
 def counter(
-    what: str, *, total: int | None = None, unit: str = "line"
+    what: str, *, total: int | None = None, unit: str = "line", hidden: bool = False
 ) -> Iterator[Callable[[int], None]]:
     """Yields a function `advance(count)` that shows the progress over lines, or other units.
 
     A terminal on standard error gets a bar, a log gets a line every REPORT_SECONDS. Both have the
     units done, units per second and, with a known total, the time left. The end logs a summary.
+    A `hidden` one, as for an interactive mode, shows and logs nothing.
     """
+    if hidden:
+        yield lambda count: None
+        return
     start = logged = time.perf_counter()
     done = 0
 

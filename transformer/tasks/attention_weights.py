@@ -9,7 +9,7 @@ import numpy as np
 
 from transformer.data import pairs, tokenizer
 from transformer.decoding import batch_sizes
-from transformer.tasks.translation import TrainedTranslator
+from transformer.tasks.saved_model import SavedModel
 
 Tree = Any
 
@@ -27,7 +27,7 @@ def batch_weights(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, 
     return model.attention_weights(sown.get("intermediates", {}))
 
 
-def pair_weights(run: TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
+def pair_weights(run: SavedModel, source: str, target: str) -> dict[str, np.ndarray]:
     """Returns the attention weights and the pieces of a sentence pair, without a batch dimension.
 
     The weights are 'encoder' [L, H, S, S], 'decoder' [L, H, T, T] and 'cross' [L, H, T, S], none of

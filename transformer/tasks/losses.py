@@ -220,6 +220,15 @@ def summarise(means: dict[str, float]) -> dict[str, float]:
     return {"perplexity": math.exp(min(means["nats_per_token"], 700.0))}  # e^710 overflows
 
 
+def rows(scores: dict[str, float], of: str = "tokens") -> dict[str, str]:
+    """Formats the means of `per_token` as rows of a table, {name: text}."""
+    return {
+        "loss": f"{scores['loss']:.4f}",
+        "perplexity": f"{scores['perplexity']:.3f}",
+        "accuracy": f"{scores['accuracy']:.1%} of {of}",
+    }
+
+
 def per_token(sums: dict[str, float]) -> dict[str, float]:
     """Returns means per token of the sums of `outcome`, and the perplexity."""
     means = {name: x / sums["weight"] for name, x in sums.items() if name != "weight"}

@@ -8,6 +8,7 @@ import flax.linen as nn
 from ml_collections import ConfigDict
 
 from transformer.checkpoints import store, weights
+from transformer.data.tokenizer import Vocabulary
 from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.models import fields
@@ -26,6 +27,7 @@ class SavedModel(NamedTuple):
     params: Tree  # replicated on this process's devices
     steps: list[int]  # of all checkpoints, including the other members' of an ensemble
     step: int  # the newest of this workdir
+    vocabulary: Vocabulary | None = None  # of a translation model
 
 
 def load(config: ConfigDict, folder: Path) -> SavedModel:

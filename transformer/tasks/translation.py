@@ -7,7 +7,6 @@ score BLEU.
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import flax.linen as nn
 import numpy as np
@@ -231,15 +230,6 @@ def evaluate_pairs(
         scores = score(outputs["hypothesis"]) | losses.per_token(sums)
         return {**scores, "samples": samples(outputs, config.evaluate.samples)}, outputs
 
-    def all_rows(scores: dict) -> dict[str, str]:
-        return {
-            **rows(scores),
-            "loss": f"{scores['loss']:.4f}",
-            "perplexity": f"{scores['perplexity']:.3f}",
-            "accuracy": f"{scores['accuracy']:.1%} of tokens",
-            "sentences": f"{len(corpus):,}",
-        }
-
     references = {name: name for name in dataset if name != "source"}
     return Evaluation(
         split=split,
@@ -249,7 +239,7 @@ def evaluate_pairs(
         columns={"input": "source", **references, "output": "hypothesis"},
         score=scored,
         rehearse=rehearse,
-        rows=all_rows,
+        rows=lambda scores: rows(scores) | losses.rows(scores) | {"sentences": f"{len(corpus):,}"},
     )
 
 
@@ -313,17 +303,7 @@ def samples(outputs: dict[str, Sequence[str]], number: int) -> str:
 SAMPLE = "  source       {}\n  translation  {}\n  reference    {}\n"
 
 
-class TrainedTranslator(NamedTuple):
-    """A trained workdir's model (or ensemble), for the modes translate, score and align."""
-
-    model: nn.Module
-    vocabulary: tokenizer.Vocabulary
-    params: Tree
-    steps: list[int]  # of the params' checkpoints
-
-
-def load(config: ConfigDict, folder: Path) -> TrainedTranslator:
+def load(config: ConfigDict, folder: Path) -> saved_model.SavedModel:
     """Loads a workdir's model or ensemble, its params and vocabulary. Collective."""
     loaded = saved_model.load(config, folder)
-    vocab = vocabularies.read(folder, config)
-    return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)
+    return loaded._replace(vocabulary=vocabularies.read(folder, config))

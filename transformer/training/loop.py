@@ -61,7 +61,7 @@ def run(
     any_process = make_any_process(layout)  # (bool) -> whether any process passed True
     meters = Meters(task, log, step=step, num_steps=num_steps, every=config.train.log_every)
     prefetched = prefetch(load, range(step, num_steps))  # in a thread, from the first next() on
-    with stops() as signalled, meters, contextlib.closing(prefetched):
+    with stops() as signalled, contextlib.closing(meters), contextlib.closing(prefetched):
         while not stopping:
             if due.validates(step) and not log.has_validation(step):
                 with meters.paused(), memory.freed_returned():

@@ -40,10 +40,8 @@ class Meters:
         )
         self._begin_lap()
 
-    def __enter__(self) -> "Meters":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Ends the progress bar."""
         self._bar.close()
 
     def _begin_lap(self) -> None:

@@ -14,6 +14,7 @@ from transformer.decoding.batch_decoder import BatchDecoder, Part
 from transformer.families.scoring import score
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import translation
+from transformer.tasks.saved_model import SavedModel
 from transformer.workdir import saved_config
 
 PENALTIES = [("gnmt", 0.6), ("power", 1.0), ("none", 0.6)]
@@ -41,9 +42,9 @@ def random_run(ensemble=False):
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     one, two = (tiny.parameters(models[0], inputs, seed) for seed in (0, 1))
     if not ensemble:
-        return translation.TrainedTranslator(models[0], reversal.vocabulary(), one, [7])
+        return SavedModel(models[0], one, [7], 7, reversal.vocabulary())
     both = {"members_0": one, "members_1": two}
-    return translation.TrainedTranslator(Ensemble(tuple(models)), reversal.vocabulary(), both, [7])
+    return SavedModel(Ensemble(tuple(models)), both, [7], 7, reversal.vocabulary())
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["one", "ensemble"])
@@ -100,7 +101,7 @@ def test_no_position_is_beyond_the_learned_ones():
     fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
     model = tiny.model(**fields, max_positions=20)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    run = translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
+    run = SavedModel(model, parameters, [7], 7, reversal.vocabulary())
     found = forced(run, [("a b", "b"), ("a " * 17, "b")], max_length=18, extra_length=2)
     assert np.isfinite([one.score for one in found]).all()
 

@@ -7,19 +7,16 @@ import pytest
 from tools.report import insides
 
 from transformer.errors import UserError
-from transformer.tasks import vocabularies
-from transformer.tasks.translation import TrainedTranslator
 from transformer.tools.api.trained_models import TranslationModel
 from transformer.tools.pages import inline
 from transformer.tools.pages.page import Markup
+from transformer.tools.report import inside
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     loaded = insides.translating(tmp_path_factory.mktemp("inline") / "run", num_layers=1)
-    vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
-    run = TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
-    return TranslationModel(loaded.run.config, run)
+    return TranslationModel(loaded.run.config, inside.translation_model(loaded))
 
 
 def content(frame):

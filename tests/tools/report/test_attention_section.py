@@ -15,8 +15,7 @@ from transformer.families.recurrent.recurrent import Recurrent
 from transformer.families.texts import classification
 from transformer.models import fields
 from transformer.tasks import attention_weights as weights
-from transformer.tasks import translation, vocabularies
-from transformer.tools.report import attention_section
+from transformer.tools.report import attention_section, inside
 from transformer.workdir import saved_config
 
 
@@ -30,9 +29,7 @@ def test_a_translation_s_three_kinds(tmp_path):
     loaded = insides.translating(tmp_path / "run")
     examples = examples_of(loaded)
     assert [x["title"] for x in examples] == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
-    vocab = vocabularies.read(loaded.run.workdir, loaded.run.config)
-    run = translation.TrainedTranslator(loaded.model, vocab, loaded.params, [])
-    arrays = weights.pair_weights(run, "a b c", "c b a")
+    arrays = weights.pair_weights(inside.translation_model(loaded), "a b c", "c b a")
     for kind, m in zip(("cross", "encoder", "decoder"), examples[1]["maps"], strict=True):
         thousandths = np.array(m["weights"]).reshape(arrays[kind].shape) / 1000
         np.testing.assert_allclose(thousandths, arrays[kind], atol=6e-4)

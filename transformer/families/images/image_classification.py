@@ -175,6 +175,4 @@ def evaluation_view(config: ConfigDict) -> View:
 
 def training_view(config: ConfigDict) -> View:
     """Returns the view of training: evaluation's, with the config's augmentation."""
-    data = config.data
-    augmentation = {"padding": data.padding, "flip": data.flip, "min_area": data.min_area}
-    return evaluation_view(config)._replace(**augmentation)
+    return View(**{name: config.data[name] for name in View._fields})

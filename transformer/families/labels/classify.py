@@ -1,7 +1,6 @@
 """--mode=classify: classifies each line of standard input: a text, A<tab>B or an image's path."""
 
 import collections
-import contextlib
 import logging
 import sys
 from collections.abc import Sequence
@@ -38,9 +37,8 @@ def classify(config: ConfigDict, workdir: Path) -> None:
     if interactive:
         logging.info("ready: type a line and press Enter; Ctrl-D ends")
     # On a terminal, answer each line at once, without a progress bar.
-    hidden = contextlib.nullcontext(lambda count: None)
-    shown = progress.counter("classify", total=lines.count(sys.stdin.buffer))
-    with hidden if interactive else shown as advance:
+    total = lines.count(sys.stdin.buffer)
+    with progress.counter("classify", total=total, hidden=interactive) as advance:
         numbered = enumerate(lines.read(sys.stdin.buffer), start=1)
         items = ((text, read(text, number)) for number, text in numbered)
         for chunk in batch_sizes.chunks(items, 1 if interactive else options.chunk_lines):

@@ -1,6 +1,5 @@
 """--mode=generate: a language model's continuations of the prompts on standard input."""
 
-import contextlib
 import functools
 import itertools
 import logging
@@ -56,9 +55,8 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     # An empty line ends a text of several lines.
     end, samples = "" if options.lines == 1 else "\n", range(options.num_samples)
     size = 1 if stream or interactive else max(1, options.batch_size // len(samples))
-    hidden = contextlib.nullcontext(lambda count: None)
-    shown = progress.counter("generate", total=lines.count(sys.stdin.buffer), unit="prompt")
-    with hidden if stream or interactive else shown as advance:
+    total, hidden = lines.count(sys.stdin.buffer), stream or interactive
+    with progress.counter("generate", total=total, unit="prompt", hidden=hidden) as advance:
         for batch in batch_sizes.chunks(prompts, size):
             if stream:
                 for prompt, number in itertools.product(batch, samples):

@@ -12,7 +12,7 @@ import flax.linen as nn
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.data.batches import Batches
+from transformer.data.batches import Batches, example_of
 from transformer.errors import check_value, quantity
 from transformer.families.language_model import language_evaluator, streams
 from transformer.models import fields
@@ -55,7 +55,8 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
 def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct [rows, context_length]; `rows` 0 for a full batch."""
     length = config.data.context_length
-    return streams.example(rows or config.data.batch_tokens // length, length)
+    assemble = functools.partial(streams.assemble, np.zeros(1, np.uint16))
+    return example_of(assemble, rows or config.data.batch_tokens // length, length)
 
 
 def loss(config: ConfigDict, model: nn.Module) -> Callable:

@@ -4,18 +4,10 @@ The stream concatenates the lines, each with END for its line break. END also pr
 line, so that all lines start alike.
 """
 
-import functools
-
 import numpy as np
 
-from transformer.data.batches import example_of
 from transformer.data.packing import Rows
 from transformer.data.tokenizer import END, PAD
-
-
-def example(rows: int, length: int) -> dict:
-    """Returns the shapes and dtypes of a batch, as ShapeDtypeStructs."""
-    return example_of(functools.partial(assemble, np.zeros(1, np.uint16)), rows, length)
 
 
 def windows(num_tokens: int, length: int) -> Rows:

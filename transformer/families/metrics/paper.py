@@ -24,9 +24,7 @@ def paper(config: ConfigDict) -> Callable:
     """
     tokenise = tokeniser(config.data.target_language)
 
-    def score(
-        sources: Lines, hypotheses: Lines, references: Sequence[Lines], vocabulary: Vocabulary
-    ) -> dict[str, float]:
+    def score(_: Lines, hypotheses: Lines, references: Sequence[Lines], __: Vocabulary) -> dict:
         hypotheses, *references = ([*map(tokenise, x)] for x in (hypotheses, *references))
         return with_interval("bleu_paper", multi_bleu(), hypotheses, references)
 

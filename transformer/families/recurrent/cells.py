@@ -15,12 +15,19 @@ more. A bias of 1 opens the gate, and LSTMs are then as good as GRUs or better (
 2015).
 """
 
+import functools
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 Array = jax.Array
 GATES = {"rnn": 1, "relu": 1, "gru": 3, "lstm": 4}  # vectors that a cell computes from x and h
+
+# Scans a module over the positions, axis 1 of its inputs and outputs, with the same params.
+over_positions = functools.partial(
+    nn.scan, variable_broadcast="params", split_rngs={"params": False}, in_axes=1, out_axes=1
+)
 
 
 class Cell(nn.RNNCellBase):

@@ -43,14 +43,8 @@ class IntraAttention(nn.Module):
         fields.check_rules(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(dense.embed(self.vocab_size, self.d_model, name="embedding")(ids))
-        # One step per position: axis 1 is S in the input [B, S, D] and in the outputs.
-        steps = nn.scan(
-            Step,
-            variable_broadcast="params",
-            split_rngs={"params": False},
-            in_axes=1,
-            out_axes=1,
-        )(self.state_size, self.attention_size, self.forget_bias, name="recurrent")
+        sizes = self.state_size, self.attention_size, self.forget_bias
+        steps = cells.over_positions(Step)(*sizes, name="recurrent")
         B, S = ids.shape
         # The tapes have room for all positions, because a scan needs constant shapes.
         tape = lambda size: jnp.zeros((B, S, size))

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.families.recurrent.cells import Cell
+from transformer.families.recurrent import cells
 from transformer.families.recurrent.intra_attention import Step, Tapes
 from transformer.models import dense, fields
 
@@ -35,14 +35,12 @@ class LstmLanguageModel(nn.Module):
     def setup(self) -> None:
         fields.check_rules(self, RULES)
         self.embedding = dense.embed(self.vocab_size, self.d_model)
-        # One step per position: axis 1 is T in the input [B, T, D] and in the outputs.
-        axes = {"in_axes": 1, "out_axes": 1}
-        scan = {"variable_broadcast": "params", "split_rngs": {"params": False}, **axes}
         if self.attention_size:
-            steps = nn.scan(Step, **scan)
+            steps = cells.over_positions(Step)
             self.recurrent = steps(self.state_size, self.attention_size, self.forget_bias)
         else:
-            self.recurrent = nn.scan(Cell, **scan)("lstm", self.state_size, self.forget_bias)
+            steps = cells.over_positions(cells.Cell)
+            self.recurrent = steps("lstm", self.state_size, self.forget_bias)
         self.head = nn.Dense(self.vocab_size)
         self.dropout = nn.Dropout(self.dropout_rate)
 

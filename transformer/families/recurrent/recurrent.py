@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError, check_value
-from transformer.families.recurrent.cells import GATES, Cell
+from transformer.families.recurrent.cells import GATES, Cell, over_positions
 from transformer.families.recurrent.recurrent_step import (
     KINDS,
     PLACES,
@@ -74,14 +74,12 @@ class Recurrent(nn.Module):
                     f"config.model.{key}={found!r} needs config.model.attention, found 'none'"
                 )
         fields.check_shared_vocabulary(self, otherwise="give 'none'")
-        D, tied = self.d_model, self.tied_embeddings == "all"
-        source, table = (
-            dense.embed(self.source_vocab_size, D),
-            dense.embed(self.target_vocab_size, D),
-        )
-        self.source_embedding = source
-        self.target_embedding = source if tied else table
-        self.output_embedding = source if tied else table.copy()
+        D = self.d_model
+        self.source_embedding = dense.embed(self.source_vocab_size, D)
+        self.target_embedding = self.output_embedding = self.source_embedding
+        if self.tied_embeddings == "none":
+            self.target_embedding = dense.embed(self.target_vocab_size, D)
+            self.output_embedding = dense.embed(self.target_vocab_size, D)
         norm = {"normalised": self.cell_norm == "layer"}
         cell = functools.partial(Cell, self.cell, forget_bias=self.forget_bias, **norm)
         half = lambda: nn.RNN(cell(features=D // 2))
@@ -94,14 +92,8 @@ class Recurrent(nn.Module):
         self.keys = nn.Dense(D, use_bias=False) if options.attention == "additive" else None
         # The scan is over T, axis 2 of [B, W, T, D] and axis 0 of the positions. All positions
         # read the same memory.
-        over_positions = nn.scan(
-            DecoderStep,
-            variable_broadcast="params",
-            split_rngs={"params": False},
-            in_axes=(2, 0, nn.broadcast),
-            out_axes=2,
-        )
-        self.decoder = over_positions(D, cell, options)
+        steps = over_positions(DecoderStep, in_axes=(2, 0, nn.broadcast), out_axes=2)
+        self.decoder = steps(D, cell, options)
         self.dropout = nn.Dropout(self.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:

@@ -17,6 +17,7 @@ from transformer.families.scoring import score
 from transformer.modes import lines
 from transformer.runtime import progress
 from transformer.tasks import attention_weights, translation
+from transformer.tasks.saved_model import SavedModel
 
 
 def align(config: ConfigDict, workdir: Path) -> None:
@@ -51,7 +52,7 @@ def check_choice(options: ConfigDict, layers: int, heads: int) -> None:
     check_value("attention.head", options.head, f"at least 0 and at most {heads}")
 
 
-def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple[int, int]:
+def _cross_shape(run: SavedModel, architecture: str) -> tuple[int, int]:
     """Returns [L, H] of the cross-attention's weights; UserError without cross-attention."""
     # A pair of one piece each, because L and H do not depend on the lengths.
     side = np.ones((1, 1), np.int32)

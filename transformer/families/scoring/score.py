@@ -20,6 +20,7 @@ from transformer.distributed import layout
 from transformer.modes import lines
 from transformer.runtime import progress
 from transformer.tasks import losses, translation
+from transformer.tasks.saved_model import SavedModel
 
 Tree = dict
 
@@ -52,7 +53,7 @@ def score(config: ConfigDict, workdir: Path) -> None:
 
 
 def forced(
-    run: translation.TrainedTranslator, sentence_pairs: Iterable[dict], options: ConfigDict
+    run: SavedModel, sentence_pairs: Iterable[dict], options: ConfigDict
 ) -> Iterator[tuple[dict, Score]]:
     """Yields each {"source", "target"} with its score, in order; `options` is config.decode.
 
@@ -100,7 +101,7 @@ def over_long(number: int, source: list[int], target: list[int], options: Config
 
 
 def log_prob(
-    run: translation.TrainedTranslator,
+    run: SavedModel,
     id_pairs: list[tuple[list[int], list[int]]],
     *,
     rows: int,

@@ -26,6 +26,7 @@ from transformer.tasks.task import (
     abstract_params,
     build_model,
     check_packing,
+    load_task,
     make_task,
 )
 
@@ -41,21 +42,16 @@ LABELLED = (
 
 
 def check(config: ConfigDict) -> None:
-    """Raises UserError for invalid values, before anything is written or compiled."""
-    check_texts(config, sizes, example)
+    """Raises UserError for invalid values, before anything is written or compiled.
 
-
-def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
-    """Raises UserError for invalid keys of any text task, or of its model.
-
-    `sizes` and `example` are the task's functions.
+    It checks any task of texts.
     """
-    data = config.data
+    data, task = config.data, load_task(config.task)
     # Each text has at least a piece and the start symbol.
     check_value("data.max_length", data.max_length, f"at least {2 * data.num_texts}")
     check_value("data.batch_tokens", data.batch_tokens, f"at least {data.max_length}")
     # The model checks its values when it is built; `abstract_params` traces it, without arrays.
-    checked = build_model(config, sizes(config, None))
+    checked = task.model(config, task.sizes(config, None))
     if (needed := getattr(checked, "num_texts", data.num_texts)) != data.num_texts:
         raise UserError(
             f"config.architecture={config.architecture!r} reads LABEL<tab>A<tab>B: set "
@@ -66,7 +62,7 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
     what = f"config.data.max_length={data.max_length}"
     saved_model.check_all_positions(config, checked, data.max_length, what)
     check_packing(checked, data.get("pack", False))
-    abstract_params(checked, example(config, 1))
+    abstract_params(checked, task.example(config, 1))
 
 
 def _check_halves(model: TextClassifier, max_length: int) -> None:

@@ -29,13 +29,9 @@ Tree = dict
 FREE = ()
 SCORE = {"best_by": "nats_per_token", "best_is": "lowest", "unit": "masked_token"}
 identity = vocabularies.identity
+check = classification.check
 model = build_model
 summarise = losses.summarise
-
-
-def check(config: ConfigDict) -> None:
-    """Raises UserError for invalid values, before anything is written or compiled."""
-    classification.check_texts(config, sizes, example)
 
 
 def load(config: ConfigDict, split: str) -> Corpus | labelled_text.LabelledText:
@@ -134,11 +130,8 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
 
 def rows(scores: dict) -> dict[str, str]:
     """Formats scores as a table, {name: text}, with the main score first."""
-    return {
-        "nats": f"{scores['nats_per_token']:.4f} per masked token",
-        "perplexity": f"{scores['perplexity']:.3f}",
-        "accuracy": f"{scores['accuracy']:.2%} of masked tokens",
-    }
+    nats = f"{scores['nats_per_token']:.4f} per masked token"
+    return {"nats": nats, **losses.rows(scores, "masked tokens")}
 
 
 def reader(config: ConfigDict, folder: Path) -> Callable:

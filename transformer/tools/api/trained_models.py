@@ -32,7 +32,7 @@ class TranslationModel:
     """
 
     config: ConfigDict = dataclasses.field(repr=False)
-    run: translation.TrainedTranslator = dataclasses.field(repr=False)
+    run: saved_model.SavedModel = dataclasses.field(repr=False)
     workdir: Path | None = None
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.tasks import attention_weights
-from transformer.tasks.translation import TrainedTranslator
+from transformer.tasks.saved_model import SavedModel
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup
 
@@ -71,7 +71,7 @@ def view(examples: Sequence[Example]) -> Markup:
     return page.markup("pages/attention", examples=data)
 
 
-def of_pair(run: TrainedTranslator, source: str, target: str) -> Example:
+def of_pair(run: SavedModel, source: str, target: str) -> Example:
     """Returns the attention of a model that predicts a given translation by teacher forcing.
 
     A model without attention has no maps.

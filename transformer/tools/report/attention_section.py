@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from transformer.tasks import attention_weights, translation, vocabularies
+from transformer.tasks import attention_weights, vocabularies
 from transformer.tasks.task import load_task
 from transformer.tools.pages import attention_view
 from transformer.tools.pages.attention_view import KINDS, Example, Map, readable
@@ -25,21 +25,15 @@ def section(loaded: Inside) -> Section | None:
     if not loaded.items:
         return Section("Attention", [f"No test set is evaluated: {loaded.run.command('evaluate')}"])
     examples = []
-    if "shared" in loaded.run.config.get("vocabulary", {}):  # of sentence pairs
-        examples = _translations(loaded)
+    if run := inside.translation_model(loaded):
+        # The run's own translations, saved by the evaluation.
+        chosen = inside.sentences(loaded, SENTENCES).items
+        examples = [attention_view.of_pair(run, x["input"], x["output"]) for x in chosen]
     elif loaded.columns.get("input") != "image":
         examples = _texts(loaded)
     if not examples or not examples[0].maps:
         return None
     return Section("Attention", [attention_view.ABOUT, attention_view.view(examples)])
-
-
-def _translations(loaded: Inside) -> list[Example]:
-    """Returns the attention in the run's own translations, saved by the evaluation."""
-    vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
-    translator = translation.TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
-    chosen = inside.sentences(loaded, SENTENCES).items
-    return [attention_view.of_pair(translator, x["input"], x["output"]) for x in chosen]
 
 
 def _texts(loaded: Inside) -> list[Example]:

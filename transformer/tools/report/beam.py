@@ -1,7 +1,6 @@
 """The section on the beam: a few sentences of the test set, each with its search."""
 
 from transformer.decoding.translator import Translator
-from transformer.tasks import vocabularies
 from transformer.tools.pages import beam_view
 from transformer.tools.pages.page import Section
 from transformer.tools.report import inside
@@ -12,12 +11,10 @@ SENTENCES, MAX_CHARACTERS = 3, 60
 
 def section(loaded: Inside) -> Section | None:
     """Returns the searches of a few translations; None for a run without beam search."""
-    config = loaded.run.config
-    are_pairs = "shared" in config.get("vocabulary", {})
-    if not are_pairs or config.decode.method != "beam" or not loaded.items:
+    config, run = loaded.run.config, inside.translation_model(loaded)
+    if not run or config.decode.method != "beam" or not loaded.items:
         return None
-    vocabulary = vocabularies.read(loaded.run.workdir, config)
-    translator = Translator(loaded.model, vocabulary, **config.decode)
+    translator = Translator(run.model, run.vocabulary, **config.decode)
     parts = [beam_view.ABOUT]
     for item in inside.sentences(loaded, SENTENCES, MAX_CHARACTERS).items:
         # A paragraph between plots keeps them one below the other.

@@ -8,7 +8,8 @@ import numpy as np
 
 from transformer.checkpoints import store, weights
 from transformer.errors import UserError
-from transformer.tasks import saved_model
+from transformer.tasks import saved_model, vocabularies
+from transformer.tasks.saved_model import SavedModel
 from transformer.tools.pages.run import Run
 
 Tree = Any
@@ -41,6 +42,15 @@ def load(run: Run) -> Inside | None:
         lines = run.evaluations[-1].columns(*columns) or []
         items = [dict(zip(columns, item, strict=True)) for item in zip(*lines, strict=True)]
     return Inside(run, loaded.model, loaded.params, items, [*range(1, len(items) + 1)], columns)
+
+
+def translation_model(inside: Inside) -> SavedModel | None:
+    """Returns the model with its vocabulary; None for a model that does not translate."""
+    config = inside.run.config
+    if "shared" not in config.get("vocabulary", {}):  # one vocabulary, or one for each side
+        return None
+    vocabulary = vocabularies.read(inside.run.workdir, config)
+    return SavedModel(inside.model, inside.params, [], 0, vocabulary)
 
 
 def sentences(inside: Inside, count: int, max_characters: int = MAX_CHARACTERS) -> Inside:

@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
 from transformer.tasks import translation
-from transformer.tasks.translation import TrainedTranslator
+from transformer.tasks.saved_model import SavedModel
 from transformer.tools.pages import attention_view, beam_view, page
 from transformer.tools.pages.page import Section, Table
 
@@ -17,7 +17,7 @@ LONGEST = 100  # pieces of a sentence whose attention and beam are drawn
 
 
 def html(
-    run: TrainedTranslator,
+    run: SavedModel,
     translator: Translator,
     text: str,
     hypotheses: Sequence[Hypothesis],
@@ -36,7 +36,7 @@ def html(
 
 
 def _inside(
-    run: TrainedTranslator, translator: Translator, text: str, hypotheses: Sequence[Hypothesis]
+    run: SavedModel, translator: Translator, text: str, hypotheses: Sequence[Hypothesis]
 ) -> list[Section]:
     """Returns the sections of the model's attention and search."""
     [ids] = run.vocabulary.source.encode([text])
