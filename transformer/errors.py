@@ -2,9 +2,11 @@
 
 import difflib
 import errno
+import importlib
 import operator
 import os
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import Any
 
 COMPARISONS = {
@@ -43,6 +45,14 @@ def one_line(error: Exception) -> str:
             place = " ".join(str(error).split())
             return f"{reason}: free some space (see df -h and df -i) and start again ({place})"
     return ""
+
+
+def optional(module: str, package: str, what: str) -> ModuleType:
+    """Imports a module of a package that requirements.txt lacks; UserError if it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise UserError(f"{what} needs a package: pip install {package}") from error
 
 
 def check_value(key: str, value: Any, rule: str | Sequence) -> None:

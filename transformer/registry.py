@@ -5,8 +5,10 @@ Only code listed here is ever imported by name. Add an entry for a model, task, 
 your own.
 """
 
-import importlib
+import pkgutil
 from typing import Any, NamedTuple
+
+from transformer.errors import check_value
 
 
 class Mode(NamedTuple):
@@ -20,7 +22,7 @@ class Mode(NamedTuple):
     start: str = "workdir"
     keys: str = ""  # "module:KEYS", the table of the mode's own keys; must not import JAX
     tasks: tuple[str, ...] = ()  # the tasks that have the mode; () for all
-    folder: bool = False  # takes --mode=NAME FOLDER, or a FILE; its workdir is (FOLDER, workdir)
+    folder: bool = False  # takes --mode=NAME FOLDER besides a workdir; so do 'foreign', 'configs'
     collective: bool = False  # all processes of a run call it; other modes run in one process
 
 
@@ -251,14 +253,12 @@ MODES = {
         arguments="FILE [--workdir=DIR] [--config.sweep.processes=2]",
         start="configs",
         keys="transformer.tools.sweep.sweep_keys:KEYS",
-        folder=True,
     ),
     "import": Mode(
         "transformer.tools.convert.import_model:import_model",
         "Makes a workdir of a model of Hugging Face's Marian, or of an exported one.",
         arguments="FOLDER --workdir=DIR",
         start="foreign",
-        folder=True,
     ),
     "export": Mode(
         "transformer.tools.convert.export:export",
@@ -293,8 +293,13 @@ MODES = {
 }
 
 
+def find(table: dict[str, str], key: str, name: str) -> Any:
+    """Returns the code of a name in a table; UserError if config.KEY has another name."""
+    check_value(key, name, tuple(table))
+    return load(table[name])
+
+
 def load(code: str) -> Any:
     """Imports and returns the code of an entry: a module, or an attribute of a module."""
-    module, _, attribute = code.partition(":")
-    module = importlib.import_module(module)
-    return getattr(module, attribute) if attribute else module
+    # With its colon, an error inside the module is raised as it is.
+    return pkgutil.resolve_name(code if ":" in code else f"{code}:")

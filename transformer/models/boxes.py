@@ -57,7 +57,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 
 from transformer import registry
-from transformer.errors import UserError, check_value
+from transformer.errors import UserError
 from transformer.models import fields
 
 Part = Callable[..., nn.Module]
@@ -86,7 +86,7 @@ def parts(box: str, pattern: str, num_layers: int, **given: Any) -> tuple[Part, 
     """Returns the constructor of each layer's part."""
     named = parse(box, pattern)
     # Layers repeat the pattern: a,a,b in six layers is a,a,b,a,a,b.
-    takes = lambda code: {k: x for k, x in given.items() if k in _keywords(code)}
+    takes = lambda code: {k: x for k, x in given.items() if k in inspect.signature(code).parameters}
     made = [functools.partial(x.code, **takes(x.code), **x.fields) for x in named]
     return tuple(made[i % len(made)] for i in range(num_layers))
 
@@ -114,9 +114,8 @@ def parse(box: str, pattern: str, key: str = "") -> list[Named]:
 
 def _with_fields(box: str, key: str, name: str, given: dict) -> Named:
     """Returns a part with all its fields; UserError if the fields `given` do not fit."""
-    check_value(key, name, tuple(registry.PARTS[box]))
-    code = registry.load(registry.PARTS[box][name])
-    own = {k: x for k, x in _keywords(code).items() if k not in GIVEN}
+    code = registry.find(registry.PARTS[box], key, name)
+    own = {k: x for k, x in inspect.signature(code).parameters.items() if k not in GIVEN}
     values = {k: x.default for k, x in own.items() if x.default is not x.empty} | given
     is_of = lambda x, kind: type(x) is kind or (kind is float and type(x) is int)
     if values.keys() != own.keys() or not all(is_of(values[k], own[k].annotation) for k in own):
@@ -143,10 +142,6 @@ def written_out(fields: Mapping[str, Any]) -> dict[str, str]:
         for key, box in boxes.items()
         if fields.get(key) and registry.PARTS.keys() <= set(fields)
     }
-
-
-def _keywords(code: Part) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(code).parameters
 
 
 def _arguments(fields: dict[str, Any]) -> str:

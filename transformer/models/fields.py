@@ -25,8 +25,7 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
     UserError if the table lacks the name, if the model is another task's, or if `fields` are not
     exactly the model's remaining fields.
     """
-    check_value("architecture", architecture, tuple(registry.MODELS))
-    model = registry.load(registry.MODELS[architecture])
+    model = registry.find(registry.MODELS, "architecture", architecture)
     known = names(model)
     if lacking := sizes.keys() - known:
         raise UserError(

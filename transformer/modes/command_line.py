@@ -48,7 +48,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     if values["workdir"].present and not workdir:
         raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
     # Folders are positional; flags and keys begin with a dash.
-    takes_folders = MODES[mode].folder or MODES[mode].start == "workdirs"
+    takes_folders = MODES[mode].folder or MODES[mode].start in ("workdirs", "foreign", "configs")
     keys = [x for x in remaining if x.startswith("-") or not takes_folders]
     folders = [paths.path(x) for x in remaining if x not in keys]
     match MODES[mode].start:

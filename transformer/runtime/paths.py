@@ -154,8 +154,8 @@ def append_line(file: Path, line: bytes) -> None:
 # JSON files, which may be untrusted.
 
 
-def read_json(file: Path) -> Any:
-    """Returns a JSON file's value; UserError, naming the file, if it is missing or damaged."""
+def read_json_object(file: Path) -> dict[str, Any]:
+    """Returns a JSON file's object; UserError, naming the file, if it is missing or damaged."""
     if not file.is_file():
         raise UserError(f"{file} is missing")
     try:
@@ -163,6 +163,8 @@ def read_json(file: Path) -> Any:
         json.dumps(value, ensure_ascii=False).encode()  # fails for a lone surrogate
     except (ValueError, RecursionError) as error:
         raise UserError(f"damaged: {file} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UserError(f"damaged: {file} is not a JSON object, but {str(value)[:40]!r}")
     return value
 
 
@@ -172,13 +174,6 @@ def parse_json(text: str | bytes) -> Any:
     # an integer that is slow to compute with.
     integer = lambda digits: int(digits) if len(digits) < 19 else float(digits)
     return json.loads(text, parse_int=integer)
-
-
-def read_json_object(file: Path) -> dict[str, Any]:
-    """Returns a JSON file's object; UserError, naming the file, if it holds another value."""
-    if not isinstance(value := read_json(file), dict):
-        raise UserError(f"damaged: {file} is not a JSON object, but {str(value)[:40]!r}")
-    return value
 
 
 def write_json(file: Path, value: dict) -> None:

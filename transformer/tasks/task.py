@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from transformer import registry
 from transformer.data.batches import Batches
-from transformer.errors import UserError, check_value, quantity
+from transformer.errors import UserError, quantity
 from transformer.models import fields
 
 Tree = Any
@@ -62,8 +62,7 @@ def make_task(config: ConfigDict, folder: Path, batches: Batches, about: str) ->
 
 def load_task(name: str) -> ModuleType:
     """Returns a task's module by its name in the registry; UserError for an unknown name."""
-    check_value("task", name, tuple(registry.TASKS))
-    return registry.load(registry.TASKS[name])
+    return registry.find(registry.TASKS, "task", name)
 
 
 def build_model(config: ConfigDict, sizes: dict[str, int]) -> nn.Module:

@@ -25,13 +25,7 @@ from transformer.models.ensemble import Ensemble
 from transformer.runtime import progress
 from transformer.tasks import losses, saved_model, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums
-from transformer.tasks.task import (
-    Task,
-    abstract_params,
-    build_model,
-    check_packing,
-    make_task,
-)
+from transformer.tasks.task import Task, abstract_params, build_model, check_packing, make_task
 
 Tree = dict
 
@@ -275,10 +269,8 @@ def scorers(config: ConfigDict) -> list[Callable]:
 
     UserError for an unknown name or a missing package.
     """
-    names = [name for name in config.evaluate.scores.split(",") if name]
-    for name in names:
-        check_value("evaluate.scores", name, tuple(registry.SCORES))
-    return [registry.load(registry.SCORES[name])(config) for name in names]
+    names = filter(None, config.evaluate.scores.split(","))
+    return [registry.find(registry.SCORES, "evaluate.scores", name)(config) for name in names]
 
 
 def rows(scores: dict) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from ml_collections import ConfigDict
 
 from transformer.data.tokenizer import Vocabulary
-from transformer.errors import UserError
+from transformer.errors import UserError, optional
 from transformer.families.metrics.published import Lines
 
 MODEL = "Unbabel/wmt22-comet-da"
@@ -18,14 +18,9 @@ def comet(config: ConfigDict) -> Callable:
     devices. The model, 2.3 GB, is downloaded now if it is missing. UserError without the package
     unbabel-comet, which is not in requirements.txt, or without the model.
     """
+    package = optional("comet", "unbabel-comet", "config.evaluate.scores: 'comet'")
     try:
-        from comet import download_model, load_from_checkpoint
-    except ImportError as error:
-        raise UserError(
-            "config.evaluate.scores: 'comet' needs a package: pip install unbabel-comet"
-        ) from error
-    try:
-        checkpoint = download_model(MODEL)
+        checkpoint = package.download_model(MODEL)
     except OSError as error:
         raise UserError(f"config.evaluate.scores: 'comet' lacks {MODEL}: {error}") from error
 
@@ -34,7 +29,7 @@ def comet(config: ConfigDict) -> Callable:
     ) -> dict[str, float]:
         columns = zip(sources, hypotheses, references[0], strict=True)
         items = [dict(zip(("src", "mt", "ref"), texts, strict=True)) for texts in columns]
-        model = load_from_checkpoint(checkpoint)
+        model = package.load_from_checkpoint(checkpoint)
         return {"comet": float(model.predict(items, batch_size=16, gpus=0).system_score)}
 
     return score

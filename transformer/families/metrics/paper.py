@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 from sacrebleu.metrics import BLEU
 
 from transformer.data.tokenizer import Vocabulary
-from transformer.errors import UserError
+from transformer.errors import optional
 from transformer.families.metrics.published import Lines, with_interval
 
 
@@ -33,13 +33,9 @@ def paper(config: ConfigDict) -> Callable:
 
 def tokeniser(language: str) -> Callable[[str], str]:
     """Returns a function that tokenises a line as Moses does, and splits German compounds."""
-    try:
-        from sacremoses import MosesTokenizer
-    except ImportError as error:
-        raise UserError(
-            "config.evaluate.scores: 'paper' needs a package: pip install sacremoses"
-        ) from error
-    tokenise = functools.partial(MosesTokenizer(lang=language).tokenize, return_str=True)
+    package = optional("sacremoses", "sacremoses", "config.evaluate.scores: 'paper'")
+    moses = package.MosesTokenizer(lang=language)
+    tokenise = functools.partial(moses.tokenize, return_str=True)
     # tensor2tensor has the split for German only.
     return (lambda line: split_compounds(tokenise(line))) if language == "de" else tokenise
 

@@ -12,24 +12,18 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError, check_value
+from transformer.families.recurrent import recurrent_step
 from transformer.families.recurrent.cells import GATES, Cell, over_positions
-from transformer.families.recurrent.recurrent_step import (
-    KINDS,
-    PLACES,
-    WINDOWS,
-    Attention,
-    DecoderStep,
-    State,
-)
+from transformer.families.recurrent.recurrent_step import Attention, DecoderStep, State
 from transformer.models import dense, fields
 
 Array = jax.Array
 RULES = {
     "cell": tuple(GATES),
     "cell_norm": ("none", "layer"),
-    "attention": KINDS,
-    "attention_place": PLACES,
-    "window": WINDOWS,
+    "attention": recurrent_step.KINDS,
+    "attention_place": recurrent_step.PLACES,
+    "window": recurrent_step.WINDOWS,
     "window_radius": "at least 1",
     "location_positions": "at least 1",
     "tied_embeddings": ("all", "none"),

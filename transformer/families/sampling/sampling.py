@@ -6,15 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD
-from transformer.decoding.beam_search import (
-    Bounds,
-    DecodingState,
-    Step,
-    constraints,
-    last_tokens,
-    length_penalty,
-    take_along_axis,
-)
+from transformer.decoding import beam_search
+from transformer.decoding.beam_search import Bounds, DecodingState, Step
 from transformer.decoding.methods import Decode, Method
 
 Array = jax.Array
@@ -66,23 +59,23 @@ def extend(
     The W beams are independent: each keeps its index, and a beam that has ended is dead.
     """
     t = state.t
-    logits, cache = step(last_tokens(state), t, memory, state.cache)
+    logits, cache = step(beam_search.last_tokens(state), t, memory, state.cache)
     logits_BWV = logits[:, :, 0].astype(jnp.float32)  # T = 1: one new token per beam
     # Sum over all logits, so that forbidden tokens keep their share of P.
-    allowed_BV = _allowed(logits_BWV.shape[-1], *constraints(t, bounds, never))
+    allowed_BV = _allowed(logits_BWV.shape[-1], *beam_search.constraints(t, bounds, never))
     log_probs_BWV = logits_BWV - jax.nn.logsumexp(logits_BWV, axis=-1)[:, :, None]
     log_probs_BWV = jnp.where(allowed_BV[:, None], log_probs_BWV, -jnp.inf)
     logits_BWV = truncate(log_probs_BWV / temperature, top_k=top_k, top_p=top_p)
     # Keys by (sentence, position), so that another batch draws the same tokens.
     rng_of_t_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)
     token_BW = jax.vmap(jax.random.categorical)(rng_of_t_B, logits_BWV)
-    chosen = take_along_axis(log_probs_BWV, token_BW[:, :, None], axis=2)
+    chosen = beam_search.take_along_axis(log_probs_BWV, token_BW[:, :, None], axis=2)
     log_probs_BW = state.live_log_probs_BW + chosen[:, :, 0]
     live_tokens_BWT = state.live_tokens_BWT.at[:, :, t].set(token_BW)
     # A dead beam draws tokens, too, but its log P is -inf, and they are never copied.
     ends_BW = (token_BW == END) & (state.live_log_probs_BW > -jnp.inf)
     # Each sample stays in the slot of its beam, without sorting.
-    scores_BW = log_probs_BW / length_penalty(t + 1, penalty, alpha)
+    scores_BW = log_probs_BW / beam_search.length_penalty(t + 1, penalty, alpha)
     live_log_probs_BW = jnp.where(token_BW == END, -jnp.inf, log_probs_BW)
     return DecodingState(
         t=t + 1,

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.errors import UserError
+from transformer.errors import optional
 
 NAMES = ("rouge1", "rouge2", "rougeL")
 
@@ -64,10 +64,7 @@ def item_scores(
 
     UserError without the package rouge-score, which is not in requirements.txt.
     """
-    try:
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise UserError("ROUGE needs a package: pip install rouge-score") from error
-    scorer = RougeScorer(NAMES, tokenizer=SimpleNamespace(tokenize=tokens))
+    package = optional("rouge_score.rouge_scorer", "rouge-score", "ROUGE")
+    scorer = package.RougeScorer(NAMES, tokenizer=SimpleNamespace(tokenize=tokens))
     scores = [scorer.score(*pair) for pair in zip(references, hypotheses, strict=True)]
     return {name: [100 * score[name].fmeasure for score in scores] for name in NAMES}

@@ -122,8 +122,8 @@ def _renumbering(file: Path, config: dict[str, Any], count: int) -> Renumbering:
     `count` is the number of rows of the model's tables. It may exceed the number of pieces, to be a
     multiple of 8; no text has the ids of these rows.
     """
-    ids = paths.read_json(file)
-    numbers = list(ids.values()) if isinstance(ids, dict) else []
+    ids = paths.read_json_object(file)
+    numbers = list(ids.values())
     # `repr` compares types, too: 1 == 1.0 == True, but neither 1.0 nor True is an id.
     if not numbers or {*map(repr, numbers)} != {*map(repr, range(len(numbers)))}:
         raise UserError(f"{file} is not a table of pieces with the ids 0, 1, 2, ... once each")
