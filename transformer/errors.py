@@ -1,4 +1,4 @@
-"""UserError, the one-line report of a user's mistake; checks of values; words of messages."""
+"""UserError, a mistake reported in one line; checks of values and packages; words of messages."""
 
 import difflib
 import errno

@@ -196,7 +196,7 @@ def evaluate_pairs(
     rows: Callable[[dict], dict[str, str]],
     output: Callable[[str, str], str] = lambda target, source: target,
 ) -> Evaluation:
-    """Returns the `Evaluation` of a split of sentence pairs: its translations, and token by token.
+    """Returns the `Evaluation` of a split of sentence pairs, by its translations and by its tokens.
 
     `dataset` is {'source': ..., 'reference': ..., ...}. output(target, source) makes a hypothesis
     of a translation. score(hypotheses) returns the scores that `rows` formats.

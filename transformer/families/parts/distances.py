@@ -56,13 +56,18 @@ class Shaw(Positions):
         return context_BTHC + jnp.einsum("BHTR,HRC->BTHC", weights_BHTR, values_HRC)
 
     def _rows(self, view: View) -> Array:
-        """Returns the row of the tables for each query and key [B, T, S] (section 3.2).
+        positions = view.query_positions_BT, view.key_positions_BS
+        return distance_rows(*positions, self.max_distance)
 
-        The R = 2 * max_distance + 1 rows are of distances clipped to -max_distance to max_distance.
-        With max_distance 2, a key 0, 1, 5 positions later has row 2, 3, 4.
-        """
-        distance_BTS = view.key_positions_BS[:, None, :] - view.query_positions_BT[:, :, None]
-        return jnp.clip(distance_BTS, -self.max_distance, self.max_distance) + self.max_distance
+
+def distance_rows(query_positions_BT: Array, key_positions_BS: Array, max_distance: int) -> Array:
+    """Returns the row of a table of distances for each query and key (Shaw et al. 2018, 3.2).
+
+    The table has R = 2 * max_distance + 1 rows, for distances clipped to -max_distance to
+    max_distance. With max_distance 2, a key 0, 1, 5 positions later has row 2, 3, 4.
+    """
+    distance_BTS = key_positions_BS[:, None, :] - query_positions_BT[:, :, None]
+    return jnp.clip(distance_BTS, -max_distance, max_distance) + max_distance
 
 
 def take_distances(x_BHTR: Array, rows_BTS: Array) -> Array:
