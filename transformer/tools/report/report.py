@@ -10,6 +10,7 @@ from transformer.tools.report import (
     attention_section,
     beam,
     guesses,
+    heads_section,
     image_attention,
     inside,
     position_section,
@@ -33,6 +34,7 @@ SCORES = (
 INSIDE = (
     guesses.section,
     attention_section.section,
+    heads_section.section,
     image_attention.section,
     beam.section,
     position_section.section,
