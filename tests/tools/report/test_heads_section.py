@@ -29,7 +29,7 @@ def test_the_head_that_follows_a_relation_is_named(tmp_path, monkeypatch):
     assert rows["the end of the sentence"][1] == 0
     [first, *_] = insides.data_of(view)
     assert first["title"] == "the word before: layer 2, head 3"
-    assert first["maps"][0]["keys"][-1] == heads_section.END
+    assert first["maps"][0]["keys"][-1] == "</s>"
 
 
 def test_words_are_the_mean_of_their_queries_and_the_sum_of_their_keys():

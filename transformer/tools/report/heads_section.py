@@ -5,7 +5,6 @@ weight between two words is the mean over the pieces of the first, and the sum o
 second (Clark et al. 2019).
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from transformer.tools.report.inside import MAX_CHARACTERS, Inside
 SENTENCES = 400
 FAR = 3  # words from an object back to its verb, at least
 DISTANCES = range(-8, 9)  # of heads that attend to a fixed distance, to compare with
+AFTER_A_NOUN = ("PP", "SBAR", "VP", "S", "PRN")  # labels
 ABOUT = (
     "Each relation between words of the source, with the head of the encoder that follows it best: "
     "how often a word attends most to the word that the relation names. For comparison, how often "
@@ -30,7 +30,6 @@ ABOUT = (
     "and their shares are of the other half. Below, each head in the sentence that shows it best."
 )
 FAR_VERB = "the verb, three words or more before its object"
-END = "</s>"
 
 
 class Read(NamedTuple):
@@ -66,25 +65,26 @@ def section(loaded: Inside) -> Section | None:
 
 def _read(loaded: Inside) -> Iterator[Read]:
     """Yields sentences of the test set, evenly spaced, as the encoder reads them."""
-    from transformer.families.parsing import trees
-    from transformer.families.scoring import align
-
     read = vocabularies.read(loaded.run.workdir, loaded.run.config)
     pieces = getattr(read, "source", read)
     for item in loaded.items[:: max(1, len(loaded.items) // SENTENCES)]:
-        ids, words = pieces.encode([item["input"]])[0], re.findall(r"\S+", item["input"])
-        numbers = align.words(pieces, item["input"])
-        if len(words) < 2 or sorted({*numbers}) != [*range(len(words))]:
-            continue  # a word that the vocabulary drops
+        ids, words, tree = pieces.encode([item["input"]])[0], item["input"].split(), None
+        if loaded.run.config.task == "parsing":
+            from transformer.families.parsing import trees
+
+            tree = trees.from_text(item["reference"])
+            words = list(tree.words)
+        begins = [piece.startswith("▁") for piece in pieces.pieces(ids[:-1])]
+        if len(words) < 2 or not begins[0] or sum(begins) != len(words):
+            continue  # the vocabulary has other words, such as characters
         source = tokenizer.padded([ids], 1, batch_sizes.next_power_of_two(len(ids)))
         inputs = pairs.inputs_of_single_pairs(source, np.full((1, 1), tokenizer.END))
         sown = attention_weights.batch_weights(loaded.params, inputs, model=loaded.model)
         if "encoder" not in sown:
             return
-        related = surface_relations(words)
-        if loaded.run.config.task == "parsing":
-            related[FAR_VERB] = far_verbs(trees.from_text(item["reference"]))
+        related = surface_relations(words) | ({FAR_VERB: far_verbs(tree)} if tree else {})
         weights_LHSS = jax.device_get(sown["encoder"])[:, 0, :, : len(ids), : len(ids)]
+        numbers = np.cumsum(begins) - 1
         yield Read(words, related, between_words(weights_LHSS, numbers))
 
 
@@ -122,7 +122,7 @@ def _example(sentences: Sequence[Read], relation: str, layer: int, head: int) ->
     shown_11WV = best.weights_LHWV[layer : layer + 1, head : head + 1]
     first = int(weight_WV(best).max(axis=1).argmax())
     title = f"{relation}: layer {layer + 1}, head {head + 1}"
-    keys = [*best.words, END]
+    keys = [*best.words, "</s>"]
     return Example(title, [Map(KINDS["encoder"], best.words, keys, shown_11WV, first=first)])
 
 
@@ -142,8 +142,8 @@ def surface_relations(words: Sequence[str]) -> dict[str, np.ndarray]:
 def far_verbs(tree: Any) -> np.ndarray:
     """Returns whether v is the verb of w's object, FAR words before its head w or more, [W, V].
 
-    In (VP (VBZ eats) (NP (DT a) (JJ green) (NN apple) ...)) the verb is 'eats', and the head is
-    'apple', the last noun directly in the object.
+    In (VP (VBZ eats) (NP (NP (DT a) (JJ green) (NN apple)) (PP ...))) the verb is 'eats', and the
+    head is 'apple'.
     """
     W = len(tree.words)
     related_WV = np.zeros((W, W + 1), bool)
@@ -167,12 +167,8 @@ def _children(tree: Any, parent: int) -> Iterator[int]:
 
 
 def _head(tree: Any, phrase: int) -> int | None:
-    """Returns the last noun directly in a phrase, or the head of the first noun phrase in it."""
-    _, start, stop = tree.constituents[phrase]
-    children = list(_children(tree, phrase))
-    covered = {w for i in children for w in range(*tree.constituents[i][1:])}
-    nouns = [w for w in range(start, stop) if tree.tags[w].startswith("NN") and w not in covered]
-    if nouns:
-        return nouns[-1]
-    inner = (_head(tree, i) for i in children if tree.constituents[i].label == "NP")
-    return next(inner, None)
+    """Returns the last noun of a phrase before any phrase or clause that follows it."""
+    _, start, end = tree.constituents[phrase]
+    after = (x.start for x in tree.constituents[phrase + 1 :] if x.label in AFTER_A_NOUN)
+    nouns = [w for w in range(start, min([end, *after])) if tree.tags[w].startswith("NN")]
+    return nouns[-1] if nouns else None
