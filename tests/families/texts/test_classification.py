@@ -57,19 +57,34 @@ def test_a_run_learns_and_is_scored(trained):
 
 
 def test_classify_answers_as_evaluated(trained, folder, answered):
-    """Each text by itself, whatever its batch."""
+    """Each line by itself: of any length, in order, whatever the batches."""
     texts = [line.split("\t", 1)[1] for line in (folder / "test.tsv").read_text().splitlines()]
-    said = answered("classify", trained, "".join(f"{x}\n" for x in texts).encode())
-    predictions = (trained / "evaluation" / "test.prediction").read_text().splitlines()
-    assert [line.split("\t")[0] for line in said.splitlines()] == predictions
-    answer = answered(
-        "classify", trained, b"so goodly\n\n" + b"x" * 500, **{"classify.format": "json"}
+
+    def classified(lines, **changes):
+        content = "".join(f"{line}\n" for line in lines).encode()
+        answers = answered("classify", trained, content, **changes).splitlines()
+        labels, probabilities = zip(*(answer.split("\t") for answer in answers), strict=True)
+        return [*labels], [*map(float, probabilities)]
+
+    evaluated = (trained / "evaluation" / f"test.{x}" for x in ("prediction", "probability"))
+    predictions, probabilities = (path.read_text().splitlines() for path in evaluated)
+    assert classified(texts) == (predictions, pytest.approx([*map(float, probabilities)], abs=6e-5))
+    lines = [*texts[:9], "so goodly", "", "badly", *texts[9:18], "x" * 500]
+    together = classified(lines)
+    for batch_size, chunk_lines in ((1, 1), (4, 8)):
+        sizes = {"classify.batch_size": batch_size, "classify.chunk_lines": chunk_lines}
+        labels, probabilities = classified(lines, **sizes)
+        assert (labels, pytest.approx(probabilities, abs=2e-6)) == together
+    answer = json.loads(
+        answered("classify", trained, b"so goodly\n", **{"classify.format": "json"})
     )
-    first, blank, long = map(json.loads, answer.splitlines())
-    assert first["label"] == "good"
-    assert list(first["probabilities"]) == list(reviews.LABELS)
-    assert blank["label"] in reviews.LABELS
-    assert long["label"] in reviews.LABELS
+    assert (answer["input"], answer["label"]) == ("so goodly", "good")
+    assert list(answer["probabilities"]) == list(reviews.LABELS)
+    assert (
+        answer["probability"]
+        == answer["probabilities"]["good"]
+        == pytest.approx(together[1][9], abs=1e-6)
+    )
 
 
 def test_texts_to_classify_that_have_their_labels_are_said_once(configure, tmp_path, caplog):
