@@ -121,18 +121,6 @@ def test_the_filled_rows_of_a_batch_are_its_first(tokenised, packed):
 
 
 @PACKED
-def test_any_order_gives_equal_batches(tokenised, packed):
-    source = Source(0)
-    batched = training_batches(tokenised(source), packed, 3)
-    numbers = range(4 * len(batched))
-    before = [batched[t] for t in numbers]
-    again = training_batches(tokenised(source), packed, 3)  # as after a restart
-    for t in random.Random(0).sample(numbers, len(numbers)):
-        batches._permutation.cache_clear()
-        tiny.assert_same_bits(again[t], before[t])
-
-
-@PACKED
 @pytest.mark.parametrize("hosts", [1, 2, 4])
 def test_hosts_share_the_global_batch(tokenised, packed, hosts):
     """Rows that pad to a multiple of the devices lie behind the batch's rows, and are empty."""
@@ -191,7 +179,6 @@ def test_prefetch_keeps_order_and_is_one_ahead():
 
 
 def test_prefetch_loads_while_the_caller_works():
-    """The caller has batch 0 while batch 1 is being loaded."""
     working = threading.Event()
     found = batches.prefetch(lambda t: t == 0 or working.wait(5), range(2))
     next(found)

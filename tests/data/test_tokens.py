@@ -3,23 +3,10 @@
 import itertools
 
 import numpy as np
-import pytest
-from helpers.corpora import LENGTH, Source
+from helpers.corpora import Source
 
-from transformer.data import packing, tokenizer
+from transformer.data import tokenizer
 from transformer.data.tokens import tokenise
-
-
-def test_second_call_reads_the_cache(tokenised):
-    source = Source(0)
-    first = tokenised(source)
-    assert source.reads == 1
-    second = tokenised(source)
-    assert source.reads == 1
-    assert second.directory == first.directory
-    for name in ("source", "target"):
-        for x, y in zip(first.sides[name], second.sides[name], strict=True):
-            np.testing.assert_array_equal(x, y)
 
 
 def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
@@ -33,17 +20,6 @@ def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
     same.fingerprint = Source(0).fingerprint  # the name alone counts
     assert tokenised(same).directory in folders
     assert not same.reads
-
-
-def test_a_full_disk_is_an_error_and_leaves_nothing(vocabulary, tmp_path, no_file_over):
-    with no_file_over(1000), pytest.raises(OSError, match="File too large"):
-        tokenise(Source(0), vocabulary, tmp_path)
-    assert not list(tmp_path.glob("[!.]*"))
-    tokens = tokenise(Source(0), vocabulary, tmp_path)
-    pairs = packing.select_trainable(tokens.lengths, LENGTH)
-    with no_file_over(100), pytest.raises(OSError, match="File too large"):
-        packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
-    assert not list(tokens.directory.glob("packed*"))
 
 
 class Lines:

@@ -1,16 +1,8 @@
-"""Chunks of a stream, and sizes that are rounded up to few values."""
+"""Sizes that are rounded up to few values."""
 
 import pytest
 
 from transformer.decoding import batch_sizes
-
-
-def test_chunks_are_read_when_they_are_needed():
-    stream = iter(range(5))
-    chunks = batch_sizes.chunks(stream, 2)
-    assert (next(chunks), next(stream)) == ([0, 1], 2)
-    assert list(chunks) == [[3, 4]]
-    assert not list(batch_sizes.chunks([], 2))
 
 
 def test_powers_are_the_smallest_that_suffice():

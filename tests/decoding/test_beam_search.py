@@ -142,21 +142,6 @@ def test_narrow_beam_is_the_plain_search(width, n, stopping, kind, alpha, least,
         assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-5)
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_a_sentence_does_not_depend_on_its_batch(n):
-    """Neighbours that take longer change no bit of its tokens and scores."""
-    every_table, limits = tables(range(16), spread=2.0), [2, 20] * 8
-    least, prefixes = [1, 0, 0, 5] * 4, [(), (3, 4, 2), (2,), ()] * 4
-    options = {"penalty": "gnmt", "num_hypotheses": n}
-    search = functools.partial(search_tables, alpha=0.6, length=21, width=3, **options)
-    together = search(every_table, bounds(limits, 21, least, prefixes))
-    for b, limit in enumerate(limits):
-        its_own = bounds([limit], 21, [least[b]], [prefixes[b]])
-        alone = search(every_table[b : b + 1], its_own)
-        for one, all_of_them in zip(alone, together, strict=True):
-            np.testing.assert_array_equal(one[0], all_of_them[b])
-
-
 def steps_taken(table, limit, width, alpha, num_hypotheses=1):
     """Returns the number of steps of a search of one sentence, and its hypotheses."""
     taken = []

@@ -46,17 +46,6 @@ def test_relative_positions_of_each_side_may_be_moved(kind):
         assert np.abs(logits(model, parameters, other) - expected).max() > 1e-2
 
 
-@pytest.mark.parametrize("kind", ["interleaved", "rotary", "none"])
-def test_without_positions_the_order_of_the_source_does_not_matter(kind):
-    """And with them it does: what the encoder knows of the order is from them alone."""
-    model = tiny.model(positions=kind)
-    inputs = tiny.unpacked(tiny.pairs([(6, 4)]), 6, 4)["inputs"]
-    parameters = tiny.parameters(model, inputs)
-    reversed_inputs = inputs | {"source": inputs["source"][:, ::-1]}
-    difference = logits(model, parameters, inputs) - logits(model, parameters, reversed_inputs)
-    assert np.abs(difference).max() < 1e-5 if kind == "none" else np.abs(difference).max() > 0.1
-
-
 def test_key_and_value_size_default_to_a_heads_share():
     shares = tiny.shapes(tiny.model(key_size=0, value_size=0), INPUTS)
     attention = shares["encoder"]["layers_0"]["self_attention"]

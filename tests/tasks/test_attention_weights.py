@@ -12,6 +12,8 @@ from transformer.tasks.saved_model import SavedModel
 SOURCE, TARGET = "a b c d e f", "c a h h"
 S, T = 7, 5
 SHAPES = {"encoder": (2, 2, S, S), "decoder": (2, 2, T, T), "cross": (2, 2, T, S)}
+PARTS = {"encoder": ("encoder", "self_attention"), "decoder": ("decoder", "self_attention")}
+PARTS |= {"cross": ("decoder", "cross_attention")}
 
 
 def pieces():
@@ -41,19 +43,13 @@ def test_shapes_are_those_of_the_pieces(found):
     assert found.keys() == {*SHAPES, "source", "target"}
 
 
-@pytest.mark.parametrize(
-    ("name", "stack", "part"),
-    [
-        ("encoder", "encoder", "self_attention"),
-        ("decoder", "decoder", "self_attention"),
-        ("cross", "decoder", "cross_attention"),
-    ],
-)
-def test_weights_are_those_that_the_layers_sow(run, found, name, stack, part):
+@pytest.mark.parametrize("name", PARTS)
+def test_weights_are_those_that_the_layers_sow(run, found, name):
     """For the pair alone, without padding; models/test_attention.py has what a layer sows."""
     ids = [np.array(side)[None] for side in reversal.ids([SOURCE, TARGET])]
     inputs = pairs.inputs_of_single_pairs(*ids)
     _, sown = run.model.apply({"params": run.params}, **inputs, train=False, mutable=True)
+    stack, part = PARTS[name]
     layers = sown["intermediates"][stack]
     for layer, weights_HTS in enumerate(found[name]):
         [expected_BHTS] = layers[f"layers_{layer}"][part]["attention"]

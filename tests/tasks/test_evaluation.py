@@ -52,7 +52,6 @@ def assemble(items, row_of_item, shape, key):
 
 
 def whole():
-    """All windows as one batch."""
     return assemble(range(WINDOWS), range(WINDOWS), (WINDOWS, 8), ())
 
 
@@ -89,14 +88,6 @@ def test_sums_and_the_nats_of_each_token_are_those_of_one_large_batch(run, caplo
         jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), sums, expected)
         np.testing.assert_allclose(nats, expected_nats, rtol=1e-5)
     assert caplog.text.count("score: 13 rows") == 2  # those that hold ids
-
-
-def test_an_ensemble_has_the_loss_of_its_only_member(run):
-    """It has no logits in blocks, only all at once."""
-    model, params = run
-    alone = split_sums(model).score(params)[0]
-    ensemble = split_sums(Ensemble((model,)), blocks=4).score({"members_0": params})[0]
-    assert ensemble == pytest.approx(alone, rel=1e-5)
 
 
 def test_blocks_never_hold_all_logits(run):

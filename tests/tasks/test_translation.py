@@ -185,14 +185,8 @@ def test_a_tokeniser_without_its_package_says_what_to_install(tiny_config, monke
         translation.check(tiny_config({"evaluate.tokenize": "ko-mecab"}))
 
 
-def copied(workdir, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(workdir, copy)
-    return copy
-
-
 def test_another_vocabulary_is_refused(reversal_run, tmp_path):
-    copy = copied(reversal_run, tmp_path)
+    copy = shutil.copytree(reversal_run, tmp_path / "copy")
     text = [line.replace("a", "z") for line in reversal.sentences(500, seed=0)]
     size = len(reversal.vocabulary().source)
     other = tokenizer.learn_pieces(text, size=size, kind="bpe", character_coverage=1.0)
@@ -202,12 +196,3 @@ def test_another_vocabulary_is_refused(reversal_run, tmp_path):
     assert reversal.vocabulary().fingerprint in str(error.value)
     assert tokenizer.load(other, "other").fingerprint in str(error.value)
     assert str(copy / "vocabulary") in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["config.json", "vocabulary/shared.model", "checkpoints"])
-def test_what_a_workdir_lacks_is_named(reversal_run, tmp_path, name):
-    copy = copied(reversal_run, tmp_path)
-    shutil.rmtree(copy / name) if (copy / name).is_dir() else (copy / name).unlink()
-    with pytest.raises(UserError, match=rf"\A.*{name}.*\Z") as error:  # one line
-        translation.load(saved_config.read_config(copy), copy)
-    assert str(copy) in str(error.value)

@@ -49,12 +49,6 @@ def test_a_shared_model_is_of_both_sides_and_two_models_are_of_one_each(shared, 
     assert [letters(side) for side in loaded] == [set(source), set(target)]
 
 
-def test_plain_text_has_one_model():
-    loaded = learn()
-    assert isinstance(loaded, tokenizer.Pieces)
-    assert letters(loaded) == set("abcdef")
-
-
 def test_of_a_large_corpus_random_sentences_are_taken():
     """The seed chooses them; up to the limit it does not matter."""
     limits = [(100, 0), (100, 0), (100, 1), (0, 0), (600, 1)]
