@@ -1,4 +1,4 @@
-"""Runs on a small text, end to end: killed, signalled, resumed, moved and logged."""
+"""Runs on a small text, end to end: killed, signalled, resumed and logged."""
 
 import functools
 import logging
@@ -13,10 +13,8 @@ import time
 from unittest.mock import Mock
 
 import jax
-import numpy as np
 import pytest
 from helpers import tiny
-from helpers.cases import slow_but
 from helpers.runs import assert_tensorboard_is_metrics, newest, translate_nothing, without_times
 
 from transformer.decoding import compiled
@@ -149,13 +147,9 @@ def test_kill_matrix(tiny_values, uninterrupted, tmp_path):
 
 
 @pytest.fixture
-def devices(monkeypatch):
-    """A function that sets how many devices training uses."""
-
-    def see(number):
-        monkeypatch.setattr(train, "make_layout", lambda *asked: make_layout(*asked, number))
-
-    return see
+def one_device(monkeypatch):
+    """Trains on one device."""
+    monkeypatch.setattr(train, "make_layout", lambda *asked: make_layout(*asked, 1))
 
 
 def exhausted(*_, **__):
@@ -183,12 +177,12 @@ def test_what_does_not_fit_is_said_before_step_1(
     assert not (tmp_path / "checkpoints").exists()
 
 
+@pytest.mark.usefixtures("one_device")
 @pytest.mark.parametrize(("strategy", "step"), [("pmap", "_fun"), ("jit", "global_step")])
 def test_a_step_is_compiled_once_beside_validation(
-    tiny_config, devices, tmp_path, caplog, monkeypatch, strategy, step
+    tiny_config, tmp_path, caplog, monkeypatch, strategy, step
 ):
     """The calls find the program that a thread has compiled."""
-    devices(1)
     translate_nothing(monkeypatch)
     caplog.set_level(logging.DEBUG, "jax._src.dispatch")
     changes = {"train.num_steps": 1, "evaluate.every": 0, "evaluate.samples": 0}
@@ -203,10 +197,10 @@ def test_a_step_is_compiled_once_beside_validation(
 
 
 @pytest.mark.slow
-def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, caplog, monkeypatch):
+@pytest.mark.usefixtures("one_device")
+def test_all_lengths_are_tried_before_step_1(tiny_config, tmp_path, caplog, monkeypatch):
     """And the run has the same batches and metrics as without the dry run."""
     caplog.set_level(logging.INFO)
-    devices(1)
     translate_nothing(monkeypatch)
     config = tiny_config({"data.pack": False, "train.num_steps": 6, "evaluate.every": 0})
     config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
@@ -217,50 +211,3 @@ def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, cap
         patch.setattr(start, "dry_run", lambda state, *_: state)
         train.train(config.copy_and_resolve_references(), tmp_path / "without")
     assert without_times(tmp_path / "run") == without_times(tmp_path / "without")
-
-
-SHORT = {
-    "model.dropout_rate": 0.0,  # each device draws its own dropout
-    "optimizer.arguments.eps": 1e-2,  # so that Adam does not amplify rounding errors to whole steps
-    "train.save_every": 5,
-    "train.log_every": 1,
-    "evaluate.every": 0,
-    "evaluate.samples": 0,
-}
-
-
-@pytest.fixture(scope="module")
-def ten_steps(tiny_config, tmp_path_factory):
-    """Ten steps on one device."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "make_layout", lambda *asked: make_layout(*asked, 1))
-        translate_nothing(patch)
-        workdir = tmp_path_factory.mktemp("runs") / "ten"
-        config = tiny_config({**SHORT, "train.num_steps": 10, "parallel.strategy": "jit"})
-        train.train(config, workdir)
-    return workdir
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    slow_but([(("pmap", 8), ("jit", 1)), (("jit", 1), ("pmap", 8))], (("pmap", 8), ("jit", 1))),
-    ids=str,
-)
-def test_run_goes_on_under_the_other_strategy(
-    tiny_config, devices, ten_steps, tmp_path, monkeypatch, before, after
-):
-    translate_nothing(monkeypatch)
-    for num_steps, (strategy, number) in ((5, before), (10, after)):
-        devices(number)
-        changes = {**SHORT, "train.num_steps": num_steps, "parallel.strategy": strategy}
-        train.train(tiny_config(changes), tmp_path / "run")
-    (step, found), (_, expected) = newest(tmp_path / "run"), newest(ten_steps)
-    assert step == 10
-    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(x, y, atol=1e-5)
-    losses = [
-        [line["loss"] for line in read(run) if line["kind"] == "train"]
-        for run in (tmp_path / "run", ten_steps)
-    ]
-    np.testing.assert_allclose(*losses, rtol=1e-5)
-    assert len(losses[0]) == 10
