@@ -27,7 +27,6 @@ def mix(mixer, params, x, view):
 
 @functools.partial(tiny.jit, static_argnums=0)
 def begin(mixer, params, x_BWTD):
-    """Returns the cache before the first position."""
     B, W = x_BWTD.shape[:2]
     state = mixer.apply({"params": params}, x_BWTD[:, 0, :1], 8, W, method="empty_state")
     return cache.Cache([state], cache.empty_ancestry(B, 8, W))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conformance import decoding, tables, tiny_models
+from conformance.mixing import distance
 from conformance.tiny_models import LENGTH, TINY
 from flax.traverse_util import flatten_dict
 from helpers import tiny
@@ -38,11 +39,6 @@ GENERATING = cases("step")
 @pytest.fixture
 def case(request):
     return tiny_models.case(request.param)
-
-
-def distance(found, expected):
-    """Returns the largest difference; NaN if there is one."""
-    return np.abs(np.asarray(found) - expected).max()
 
 
 def test_every_model_has_a_tiny_one():

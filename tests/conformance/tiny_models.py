@@ -209,8 +209,6 @@ for part in PARTS:
 
 
 class Case(NamedTuple):
-    """A tiny model to check."""
-
     name: str
     kind: Kind
     model: nn.Module
@@ -226,13 +224,11 @@ class Case(NamedTuple):
         return jax.tree.map(np.asarray, tiny.jit(run)({"params": self.params}, **inputs))
 
     def items(self, rows, length=LENGTH):
-        """Returns the logits of the items in these rows, in order."""
         inputs, where = self.kind.batch(rows, length)
         return self.logits(inputs)[where]
 
 
 def model_class(name):
-    """Returns the class of a name of TINY."""
     return registry.load(registry.MODELS[name.partition("/")[0]])
 
 
