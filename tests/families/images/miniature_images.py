@@ -82,7 +82,6 @@ def write_imagenet2012(data_dir, train, validation):
 
 
 def tar(members):
-    """An archive of {name: content}."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
         for name, content in members.items():

@@ -5,27 +5,26 @@ import shutil
 
 import numpy as np
 import pytest
+from conformance import tiny_tasks
 from families.images.miniature_images import encoded, patterns, write_idx
-from helpers import tiny
 
 import launch
 from transformer.errors import UserError
-from transformer.tasks import saved_model
 from transformer.workdir.log import read
 from transformer.workdir.saved_config import read_config
 
 TINY = {
+    **tiny_tasks.LAYERS,
+    "model.d_ff": 16,
     "data.size": 8,
     "data.padding": 1,
     "data.batch_images": 24,  # divides by 8 devices
     "data.num_threads": 2,
+    "data.train": "train[:100]",
+    "data.validation": "train[100:]",
+    "data.test": "test",
     "model.patch_size": 4,
     "model.position_grid": 2,
-    "model.d_model": 16,
-    "model.d_ff": 16,
-    "model.num_heads": 2,
-    "model.num_layers": 1,
-    "model.dropout_rate": 0.0,
     "optimizer.schedule.peak_value": 0.01,
     "optimizer.schedule.warmup_steps": 5,
     "train.num_steps": 40,
@@ -33,9 +32,6 @@ TINY = {
     "train.save_every": 10,
     "evaluate.every": 20,
     "compilation_cache": "",
-    "data.train": "train[:100]",
-    "data.validation": "train[100:]",
-    "data.test": "test",
 }
 
 
@@ -79,37 +75,20 @@ def test_stripes_are_told_apart(digits):
     assert "padding" not in first
 
 
-@pytest.mark.slow
-def test_a_run_at_another_resolution_starts_from_these_params(folder, digits, tmp_path):
-    """As they are: the positions are interpolated where they are used."""
-    changes = {"data.size": 16, "train.init_from": digits, "train.num_steps": 6}
-    train(folder, tmp_path, **changes, **{"optimizer.schedule.peak_value": 0.0})
-    before, after = (saved_model.load(read_config(x), x).params for x in (digits, tmp_path))
-    tiny.assert_same_bits(after, before)
-
-
-def classified(workdir, lines, tmp_path, monkeypatch, capsysbinary, **changes):
-    (tmp_path / "input").write_text("".join(f"{line}\n" for line in lines))
-    capsysbinary.readouterr()
-    arguments = [f"--config.{key}={value}" for key, value in changes.items()]
-    with open(tmp_path / "input") as file:
-        monkeypatch.setattr("sys.stdin", file)
-        launch.main(["--mode=classify", f"--workdir={workdir}", *arguments])
-    return capsysbinary.readouterr().out.decode().splitlines()
-
-
-def test_image_files_of_any_kind_are_classified(digits, tmp_path, monkeypatch, capsysbinary):
+def test_image_files_of_any_kind_are_classified(digits, tmp_path, answered, capsysbinary):
     images, labels = patterns(3, seed=5)
     colour = np.repeat(images[1].repeat(2, 0).repeat(2, 1)[..., None], 3, axis=-1)
     files = [tmp_path / name for name in ("0.png", "1.PNG", "2.jpeg")]
     files[0].write_bytes(encoded(images[0]))
     files[1].write_bytes(encoded(colour))  # twice the size
     files[2].write_bytes(encoded(images[2], "jpeg", quality=95))
-    asked = tmp_path, monkeypatch, capsysbinary
-    answers = [line.split("\t") for line in classified(digits, files, *asked)]
+    classified = lambda files, **changes: answered(
+        "classify", digits, "".join(f"{file}\n" for file in files).encode(), **changes
+    ).splitlines()
+    answers = [line.split("\t") for line in classified(files)]
     assert [label for label, _ in answers] == [str(label) for label in labels]
     assert all(0.5 < float(probability) <= 1 for _, probability in answers)
-    [answer] = classified(digits, files[:1], *asked, **{"classify.format": "json"})
+    [answer] = classified(files[:1], **{"classify.format": "json"})
     assert json.loads(answer)["input"] == str(files[0])
     assert sum(json.loads(answer)["probabilities"].values()) == pytest.approx(1)
     (tmp_path / "damaged.png").write_bytes(encoded(images[0])[:-30])
@@ -118,10 +97,10 @@ def test_image_files_of_any_kind_are_classified(digits, tmp_path, monkeypatch, c
         "damaged.png": r"line 2: .*damaged.png is a damaged image",
     }.items():
         with pytest.raises(UserError, match=message):
-            classified(digits, [files[0], tmp_path / name], *asked)
+            classified([files[0], tmp_path / name])
         assert capsysbinary.readouterr().out == b""
     with pytest.raises(UserError, match=r"line 1: '~nobody\.here/x\.png' is not a file"):
-        classified(digits, ["~nobody.here/x.png"], *asked)
+        classified(["~nobody.here/x.png"])
 
 
 def test_a_class_that_training_never_saw_is_named(folder, tmp_path):
@@ -146,7 +125,6 @@ def test_changed_training_images_are_not_resumed(digits, tmp_path):
     ("changes", "message"),
     [
         ({"data.channels": 3}, "config.data.channels=3 needs as many numbers in config.model.mean"),
-        ({"model.patch_size": 6}, "config.model.patch_size=6 must be a power of two"),
         ({"loss.label_smoothing": 1.0}, "config.loss.label_smoothing must be at least 0 and below"),
         ({"data.train": "nothing"}, "config.data.train='nothing': expected a folder"),
     ],

@@ -1,9 +1,11 @@
 """The Vision Transformer: what an image becomes, and what its classes depend on."""
 
 import functools
+import itertools
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from conformance import tiny_models
@@ -11,7 +13,7 @@ from helpers import tiny
 
 from configs import cluttered_mnist, image_classification, mnist
 from transformer.errors import UserError
-from transformer.families.images.patches import interpolate
+from transformer.families.images.patches import ConvolutionalStem, interpolate
 from transformer.families.images.vision import VisionTransformer
 from transformer.models import fields
 
@@ -64,6 +66,22 @@ def test_a_larger_image_has_the_positions_interpolated(pooling):
     positions = np.asarray(interpolate(case.params["position_grid"], (6, 6)))
     expected = logits(larger, images, **{**case.params, "position_grid": positions})
     np.testing.assert_allclose(logits(case, images), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("size", "grid", "depth", "channels"),
+    [(16, 4, 1, [1, 6, 12]), (28, 7, 1, [1, 6, 12]), (13, 4, 2, [1, 6, 6, 12, 12])],
+)
+def test_a_stem_halves_the_image_and_doubles_the_channels(size, grid, depth, channels):
+    model = ConvolutionalStem(12, 2, depth, dtype=jnp.float32)
+    shapes = jax.eval_shape(
+        lambda: model.init_with_output(jax.random.key(0), jnp.ones((2, size, size, 1)))
+    )
+    output, variables = shapes
+    assert output.shape == (2, grid, grid, 12)
+    kernels = {name: p["kernel"].shape for name, p in variables["params"].items() if "Conv" in name}
+    expected = [(3, 3, *pair) for pair in itertools.pairwise(channels)] + [(1, 1, 12, 12)]
+    assert kernels == {f"Conv_{i}": shape for i, shape in enumerate(expected)}
 
 
 def test_before_training_all_classes_are_equally_likely():

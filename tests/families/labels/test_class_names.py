@@ -46,10 +46,3 @@ def test_labels_that_no_line_can_hold_are_refused(names):
     class_names.check(NAMES, "train.tsv")
     with pytest.raises(UserError, match=r"^train\.tsv[^\n]*$"):
         class_names.check(names, "train.tsv")
-
-
-def test_a_label_that_training_never_saw_is_named_with_its_place():
-    place = lambda i: f"test.tsv, line {i + 1}"
-    assert class_names.class_ids(["긍정", "부정"], NAMES, place=place).tolist() == [1, 0]
-    with pytest.raises(UserError, match=r"^test\.tsv, line 2: the label '중립' [^\n]*부정, 긍정"):
-        class_names.class_ids(["긍정", "중립"], NAMES, place=place)

@@ -10,31 +10,27 @@ from transformer.errors import UserError
 from transformer.families.language_model import characters, generate
 from transformer.modes import lines
 from transformer.tasks import saved_model, vocabularies
+from transformer.workdir import saved_config
 
 LETTERS = " abcdefgh"
 PROMPTS = ["ab", "", "abc" * 9, "h g"]
 
 
 @pytest.fixture
-def answered(tmp_path, monkeypatch, capsysbinary):
+def continued(answered, tmp_path, monkeypatch):
     """A function of standard input and options of config.generate: what is written."""
     model = language.model(vocab_size=len(LETTERS) + 4)
-    params = language.parameters(model)
-    monkeypatch.setattr(
-        saved_model, "load", lambda *_: saved_model.SavedModel(model, params, [7], 7)
-    )
+    loaded = saved_model.SavedModel(model, language.parameters(model), [7], 7)
+    monkeypatch.setattr(saved_model, "load", lambda *_: loaded)
+    config = language.config(tmp_path)
+    vocabularies.write(tmp_path, config, {"text.characters": LETTERS.encode()})
+    saved_config.write_config(config, tmp_path)
 
     def run(content, **changes):
-        config = language.config(tmp_path)
+        changes = {"max_tokens": 20, **changes}
         key = lambda name: name if "." in name else f"generate.{name}"
         values = {key(name): x for name, x in changes.items()}
-        config.update_from_flattened_dict({"generate.max_tokens": 20, **values})
-        vocabularies.write(tmp_path, config, {"text.characters": LETTERS.encode()})
-        (tmp_path / "input").write_bytes(content)
-        with open(tmp_path / "input") as file:
-            monkeypatch.setattr("sys.stdin", file)
-            generate.generate(config, tmp_path)
-        return capsysbinary.readouterr().out.decode()
+        return answered("generate", tmp_path, content, **values)
 
     return run
 
@@ -47,53 +43,53 @@ def objects(prompts, **more):
     return "".join(json.dumps({"prompt": prompt, **more}) + "\n" for prompt in prompts).encode()
 
 
-def test_each_prompt_has_its_continuation_in_order_whatever_the_batches(answered):
-    written = answered(text(PROMPTS), lines=1)
+def test_each_prompt_has_its_continuation_in_order_whatever_the_batches(continued):
+    written = continued(text(PROMPTS), lines=1)
     assert written.count("\n") == len(PROMPTS)
-    assert written == answered(text(PROMPTS), lines=1, batch_size=1)
+    assert written == continued(text(PROMPTS), lines=1, batch_size=1)
     answers = [
         json.loads(x)
-        for x in answered(objects(PROMPTS, id=3), lines=1, format="json").split("\n")[:-1]
+        for x in continued(objects(PROMPTS, id=3), lines=1, format="json").split("\n")[:-1]
     ]
     assert [x["continuation"] for x in answers] == written.split("\n")[:-1]
     assert [(x["prompt"], x["id"]) for x in answers] == [(prompt, 3) for prompt in PROMPTS]
     assert len(set(written.split("\n"))) > 3
 
 
-def test_several_lines_are_followed_by_an_empty_one(answered):
-    [answer] = answered(objects(["ab"]), format="json").split("\n")[:-1]
+def test_several_lines_are_followed_by_an_empty_one(continued):
+    [answer] = continued(objects(["ab"]), format="json").split("\n")[:-1]
     several = json.loads(answer)["continuation"]
     assert len(several) == 20
     assert "\n" in several
-    assert answered(b"ab\n") == several + "\n\n"
-    two = answered(b"ab\n", lines=2, max_tokens=1000)
+    assert continued(b"ab\n") == several + "\n\n"
+    two = continued(b"ab\n", lines=2, max_tokens=1000)
     assert two.count("\n") == 1 + 2  # between its lines, behind it, and the empty one
     assert two.startswith(several[: two.index("\n")])
 
 
-def test_samples_of_a_prompt_differ_and_the_first_is_that_of_one(answered):
-    one = answered(text(PROMPTS), lines=1).split("\n")[:-1]
-    three = answered(text(PROMPTS), lines=1, num_samples=3).split("\n")[:-1]
+def test_samples_of_a_prompt_differ_and_the_first_is_that_of_one(continued):
+    one = continued(text(PROMPTS), lines=1).split("\n")[:-1]
+    three = continued(text(PROMPTS), lines=1, num_samples=3).split("\n")[:-1]
     assert three[::3] == one
     assert len(set(three)) > 8
     answers = [
         json.loads(x)["continuations"]
-        for x in answered(objects(PROMPTS), lines=1, num_samples=3, format="json").split("\n")[:-1]
+        for x in continued(objects(PROMPTS), lines=1, num_samples=3, format="json").split("\n")[:-1]
     ]
     assert [x for answer in answers for x in answer] == three
 
 
 @pytest.mark.parametrize("num_lines", [0, 1])
-def test_what_is_streamed_is_what_is_written_at_once(answered, num_lines, monkeypatch):
-    whole = answered(text(PROMPTS), lines=num_lines, num_samples=2)
+def test_what_is_streamed_is_what_is_written_at_once(continued, num_lines, monkeypatch):
+    whole = continued(text(PROMPTS), lines=num_lines, num_samples=2)
     writes, write = [], lines.write
     monkeypatch.setattr(lines, "write", lambda *x, **y: writes.append(x[1]) or write(*x, **y))
-    assert answered(text(PROMPTS), lines=num_lines, num_samples=2, stream=True) == whole
+    assert continued(text(PROMPTS), lines=num_lines, num_samples=2, stream=True) == whole
     assert max(map(len, writes)) == 1
 
 
-def test_prompts_that_the_model_does_not_see_as_a_whole_are_said(answered, caplog):
-    answered(text(["ab", "a" * 12, "a?b€"]))
+def test_prompts_that_the_model_does_not_see_as_a_whole_are_said(continued, caplog):
+    continued(text(["ab", "a" * 12, "a?b€"]))
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert said == [
         "line 2: the prompt has 12 tokens, of which the model sees the last 7 to 12 "
@@ -102,10 +98,10 @@ def test_prompts_that_the_model_does_not_see_as_a_whole_are_said(answered, caplo
     ]
 
 
-def test_a_context_beyond_the_learned_positions_is_refused(answered):
+def test_a_context_beyond_the_learned_positions_is_refused(continued):
     message = r"^config\.model\.max_positions=12 learned positions are fewer than "
     with pytest.raises(UserError, match=message):
-        answered(b"a\n", **{"data.context_length": 13})
+        continued(b"a\n", **{"data.context_length": 13})
 
 
 def test_a_continuation_of_pieces_keeps_its_first_space():

@@ -10,7 +10,6 @@ import pytest
 from helpers import tiny
 from helpers.layers import randomised
 
-from transformer.errors import UserError
 from transformer.families.parts.experts import Experts
 from transformer.models.masks import View
 from transformer.tasks import losses
@@ -85,25 +84,6 @@ def test_it_is_the_loop_of_the_paper(capacity, train):
         np.testing.assert_allclose(whole[SEGMENTS > 0], outputs[0][SEGMENTS > 0], atol=1e-6)
 
 
-def test_the_balance_loss_is_least_where_all_experts_are_used_alike():
-    """Its gradient leads a router away from the expert that is used the most."""
-    module, x = experts(ALL, balance=1.0), np.abs(draw(1, 9))
-    params = params_of(module)
-
-    @tiny.jit
-    @jax.value_and_grad
-    def loss(kernel):
-        by_router = {"params": {**params, "router": {"kernel": kernel}}}
-        call = functools.partial(module.apply, train=True, mutable=["losses"])
-        return call(by_router, x, view_of([[1] * 9]))[1]["losses"]["balance"][0].sum() / 9
-
-    assert loss(jnp.zeros((D, E)))[0] == pytest.approx(1)
-    value, gradient = loss(jnp.zeros((D, E)).at[:, 1].set(0.2))
-    assert value > 1.5
-    assert (gradient[:, 1] > 0).all()
-    assert (gradient[:, [0, 2]] < 0).all()
-
-
 def test_the_balance_of_all_layers_is_in_the_loss_of_a_model():
     model = tiny.model(feed_forward="experts(count=3, balance=0.1)", num_layers=1)
     batch = tiny.batch([tiny.pairs(), [], tiny.pairs(seed=1)], 14, 14)
@@ -112,9 +92,3 @@ def test_the_balance_of_all_layers_is_in_the_loss_of_a_model():
     # Of two layers, each 1 or more a token.
     assert logged["balance"] / logged["weight"] > 2 * 0.1
     assert logged["loss"] > logged["balance"]
-
-
-@pytest.mark.parametrize(("field", "value"), [("capacity", 0.0), ("balance", -0.1)])
-def test_wrong_numbers_are_the_users_mistake(field, value):
-    with pytest.raises(UserError, match=rf"config\.model\.feed_forward\.{field} must be"):
-        params_of(Experts(OPTIONS, jnp.float32, **{field: value}))

@@ -95,17 +95,6 @@ def test_batches_and_order_change_nothing(run, changes):
         assert one == pytest.approx(expected[i], abs=1e-4)
 
 
-def test_no_position_is_beyond_the_learned_ones():
-    """config.decode's max_length + extra_length learned positions suffice."""
-    size = len(reversal.vocabulary().source)
-    fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
-    model = tiny.model(**fields, max_positions=20)
-    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    run = SavedModel(model, parameters, [7], 7, reversal.vocabulary())
-    found = forced(run, [("a b", "b"), ("a " * 17, "b")], max_length=18, extra_length=2)
-    assert np.isfinite([one.score for one in found]).all()
-
-
 def test_no_more_than_a_chunk_is_read_ahead():
     read = []
 

@@ -1,23 +1,18 @@
-"""Masked pre-training: trained, validated on the same masks, and a start for a classifier."""
+"""Masked pre-training: trained, and validated on the same masks."""
 
 import json
 import shutil
 
-import jax
 import numpy as np
 import pytest
 import sentencepiece
 from families.texts import reviews
-from flax.traverse_util import flatten_dict
-from helpers import tiny
 
 from configs import masked_language as masked_language_defaults
-from transformer.distributed import layout
 from transformer.errors import UserError
-from transformer.families.texts import classification, masked_language
+from transformer.families.texts import masked_language
 from transformer.modes import evaluate, train
 from transformer.tasks import saved_model
-from transformer.training import start
 from transformer.workdir import saved_config
 from transformer.workdir.log import read
 
@@ -78,30 +73,6 @@ def test_validation_masks_the_same_tokens_each_time(pretrained, pack):
     expected = scores(config, pretrained)
     config.data.batch_tokens = 200
     assert scores(config, pretrained) == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_classifier_starts_from_it(pretrained, folder, tmp_path):
-    """All params but those of the head, whose first values are its own."""
-    changes = {
-        "vocabulary.kind": "bpe",
-        "vocabulary.model": str(pretrained / "vocabulary" / "text.model"),
-        "train.init_from": str(pretrained),
-        "train.init_skip": "head",
-    }
-    config = reviews.config(folder, folder / "data", **changes)
-    config = classification.prepare(config, tmp_path, None)
-    task = classification.build(config, tmp_path)
-    place = layout.make_layout("pmap")
-    state = start.open_run(config, task, tmp_path, place)[1]
-    started = flatten_dict(state.params, sep="/")
-    best = saved_model.load(saved_config.read_config(pretrained), pretrained)
-    expected = flatten_dict(best.params, sep="/")
-    heads = {"head/kernel", "head/bias"}
-    assert started.keys() - expected.keys() <= heads
-    for path in started.keys() - heads:
-        tiny.assert_same_bits(started[path], expected[path])
-    random = task.init(jax.random.key(0))
-    tiny.assert_same_bits(started["head/kernel"], random["head"]["kernel"])
 
 
 def test_plain_text_with_blank_lines(configure, folder, tmp_path):
