@@ -104,7 +104,6 @@ def text_dir():
 
 @pytest.fixture(scope="session")
 def untrained():
-    """(model, params) of `decoders.untrained_model`."""
     from helpers import decoders
 
     return decoders.untrained_model()

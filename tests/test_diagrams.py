@@ -22,7 +22,6 @@ def texts(svg):
 
 
 def base(monkeypatch, diagram, **changes):
-    """A diagram of the base model with other fields."""
     config = wmt_base.get_config()
     config.model.update(num_layers=1, **changes)
     sizes = {"source_vocab_size": 100, "target_vocab_size": 100}

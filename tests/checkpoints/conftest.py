@@ -4,9 +4,7 @@ import shutil
 
 import pytest
 from helpers import shared
-from helpers.checkpoints import VOCABULARY, save_three_steps, state
-
-from transformer.checkpoints import manager
+from helpers.checkpoints import checkpoints_of, save_three_steps, state
 
 
 @pytest.fixture
@@ -14,12 +12,10 @@ def opened(tmp_path):
     """A function that opens the workdir's checkpoints as a new process would; closed at the end."""
     managers = []
 
-    def open_again(keep=3, every=1, vocabulary=VOCABULARY, best_is="highest"):
+    def open_again(keep=3, **options):
         if managers:
             managers.pop().close()
-        identity = {"vocabulary": vocabulary}
-        options = {"keep": keep, "every": every, "identity": identity, "best_is": best_is}
-        managers.append(manager.Checkpoints(tmp_path, **options))
+        managers.append(checkpoints_of(tmp_path, keep, **options))
         return managers[-1]
 
     yield open_again
@@ -48,5 +44,4 @@ def three_steps():
 
 @pytest.fixture
 def copy(three_steps, tmp_path):
-    """A copy of `three_steps`, to damage."""
     return shutil.copytree(three_steps, tmp_path / "copy")

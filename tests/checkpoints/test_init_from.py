@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.checkpoints import flip_a_bit
+from helpers.checkpoints import checkpoints_of, flip_a_bit
 
-from transformer.checkpoints import manager, weights
+from transformer.checkpoints import weights
 from transformer.checkpoints.weights import flatten, unflatten
 from transformer.distributed import layout
 from transformer.distributed.layout import state_shardings
@@ -25,7 +25,7 @@ def params(seed, classes=2):
 
 def save(folder, identity=IDENTITY, **scores):
     """A run whose checkpoint of step 10 + i, of params(i), has a score."""
-    checkpoints = manager.Checkpoints(folder, keep=3, every=1, identity=identity, best_is="highest")
+    checkpoints = checkpoints_of(folder, keep=3, identity=identity)
     for i, score in scores.items():
         step, tree = int(i[1:]), jax.device_put(params(int(i[1:])), place().replicated)
         checkpoints.save(step, tree, {"opt_state": (), "skipped": tree["header"]})

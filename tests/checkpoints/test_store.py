@@ -4,17 +4,9 @@ import re
 
 import jax
 import numpy as np
-import optax
 import pytest
 from helpers import tiny
-from helpers.checkpoints import (
-    VOCABULARY,
-    abstract,
-    assert_restores,
-    checkpoints_of,
-    load,
-    state,
-)
+from helpers.checkpoints import VOCABULARY, abstract, checkpoints_of, load, state
 
 from transformer.checkpoints import store, weights
 from transformer.distributed import layout
@@ -48,20 +40,6 @@ def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
     step, *restored = opened().restore(*likes)
     assert step == 1
     tiny.assert_same_bits(tuple(restored), ({"kernel": draw()}, {"moment": draw()}))
-
-
-@pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 8), (8, 2), (2, 1)])
-def test_restores_onto_any_number_of_devices(opened, before, after):
-    opened().save(1, *state(1, before))
-    restored = assert_restores(opened(), 1, num_devices=after)
-    # The optimizer's own types are restored too, or the next update would not compile.
-    assert isinstance(restored[1][0], optax.ScaleByAdamState)
-    expected = layout.make_layout("jit", num_devices=after).replicated
-    for leaf in jax.tree.leaves(restored):
-        assert leaf.sharding == expected
-        assert len(leaf.addressable_shards) == after
-        for shard in leaf.addressable_shards:
-            assert shard.data.shape == leaf.shape
 
 
 def test_a_checkpoint_is_on_the_disk_before_its_checksums(opened, monkeypatch):

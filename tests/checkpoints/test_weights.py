@@ -41,7 +41,7 @@ def test_other_vocabulary_is_refused_by_name(three_steps, weights):
 def test_a_run_of_another_vocabulary_is_not_resumed(saved, opened):
     saved(1)
     with pytest.raises(UserError, match=OTHER):
-        restore(opened(vocabulary="others"))
+        restore(opened(identity={"vocabulary": "others"}))
 
 
 @pytest.mark.parametrize(("weights", "folder"), [("latest", "checkpoints"), ("best", "best")])

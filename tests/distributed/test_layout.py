@@ -7,7 +7,8 @@ import jax
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.layouts import ADAM, batch, first_state, init, layout_of, model, open_checkpoints, step
+from helpers.checkpoints import checkpoints_of
+from helpers.layouts import ADAM, batch, first_state, init, layout_of, model, step
 from jax.sharding import NamedSharding, PartitionSpec
 
 from transformer.distributed import layout
@@ -203,12 +204,12 @@ def test_checkpoints_move_between_layouts(number, tmp_path):
     first = first_state(saved_layout, **DIVISIBLE)
     arrays, structure = jax.tree.flatten(first)
     state = structure.unflatten(x + i for i, x in enumerate(arrays, start=3))
-    checkpoints = open_checkpoints(tmp_path)
+    checkpoints = checkpoints_of(tmp_path)
     save(checkpoints, 3, state, saved_layout)
     checkpoints.close()
     for after in others:
         run_layout = layout_of(*after)
-        checkpoints = open_checkpoints(tmp_path)
+        checkpoints = checkpoints_of(tmp_path)
         restored = restore_or_init(init(model(**DIVISIBLE)), ADAM, 0, checkpoints, run_layout)
         checkpoints.close()
         expected = layout.state_shardings(state, run_layout)

@@ -11,6 +11,7 @@ from transformer.checkpoints import manager, store, weights
 from transformer.distributed import layout
 
 VOCABULARY = "some pieces"
+IDENTITY = {"vocabulary": VOCABULARY}
 ADAM = optax.adam(0.1)
 
 
@@ -32,9 +33,9 @@ def abstract(tree, num_devices=1):
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), tree)
 
 
-def checkpoints_of(workdir, keep):
-    identity = {"vocabulary": VOCABULARY}
-    return manager.Checkpoints(workdir, keep=keep, every=1, identity=identity, best_is="highest")
+def checkpoints_of(workdir, keep=1, every=1, identity=IDENTITY, best_is="highest"):
+    options = {"keep": keep, "every": every, "identity": identity, "best_is": best_is}
+    return manager.Checkpoints(workdir, **options)
 
 
 def restore(checkpoints, num_devices=1):

@@ -56,7 +56,6 @@ def learn(seed, size=290):
 
 
 def vocabulary(contents, kind="bpe", normalisation=""):
-    """A vocabulary, loaded from its files."""
     options = {"kind": kind, "normalisation": normalisation}
     return vocabularies.load(ConfigDict({"vocabulary": options}), contents, "test")
 

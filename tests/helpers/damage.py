@@ -1,4 +1,4 @@
-"""What happens to files, and what is said of it."""
+"""What happens to files."""
 
 
 def damaged(chosen, content):
@@ -16,8 +16,3 @@ def damaged(chosen, content):
             at = chosen.choice([len(content), min(16, len(content))])  # heads are short
             content[chosen.randrange(at)] ^= 1 << chosen.randrange(8)
     return bytes(content)
-
-
-def one_line_naming(error, name):
-    assert "\n" not in str(error)
-    assert str(name) in str(error)

@@ -22,7 +22,6 @@ def build(model=None, batch_decoder=None, **changes):
 
 
 def make_batch_decoder(model, **changes):
-    """A BatchDecoder."""
     return BatchDecoder(model, **{**DECODE, **changes})
 
 
@@ -62,7 +61,6 @@ class Echo:
 
 
 def hypotheses_of(untrained, lines, **changes):
-    """Returns each line's hypotheses."""
     requests = map(Request, lines)
     return list(build(untrained[0], **changes).hypotheses(untrained[1], requests))
 

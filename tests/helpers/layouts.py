@@ -7,7 +7,6 @@ import jax
 import numpy as np
 from helpers import tiny
 
-from transformer.checkpoints import manager
 from transformer.distributed import layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.training import start, update
@@ -38,11 +37,6 @@ def layout_of(strategy, num_devices, mesh=(0, 1, 1)):
 def init(model):
     """Returns a function from a key to a model's params."""
     return lambda rng: model.init(rng, **batch(0, 16)["inputs"], train=False)["params"]
-
-
-def open_checkpoints(folder):
-    """Opens a folder's checkpoints."""
-    return manager.Checkpoints(folder, keep=1, every=1, identity={}, best_is="highest")
 
 
 def step(layout, state, accumulate=1, **changes):

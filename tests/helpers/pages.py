@@ -65,7 +65,6 @@ def defined(path):
 
 @functools.cache
 def tests():
-    """Returns the names of all tests."""
     return set().union(*map(defined, (ROOT / "tests").rglob("test_*.py")))
 
 

@@ -52,7 +52,6 @@ def model(**changes):
 
 
 def shapes(model, inputs):
-    """The shapes of the model's parameters; nothing is allocated."""
     init = lambda rng: model.init(rng, **inputs, train=False)
     return jax.eval_shape(init, jax.random.key(0))["params"]
 
@@ -99,7 +98,6 @@ def plain_logits(params, inputs):
 
 
 def adam(clip_norm=0.0, schedule=LEARNING_RATE, eps=1e-9):
-    """The paper's."""
     arguments = {"b1": 0.9, "b2": 0.98, "eps": eps}
     return optimizer.make_optimizer(schedule, name="adam", clip_norm=clip_norm, arguments=arguments)
 
@@ -136,7 +134,6 @@ def place(rows, layout):
 
 
 def assert_same_bits(found, expected):
-    """Two trees of arrays, on devices or not."""
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         x, y = np.asarray(x), np.asarray(y)

@@ -8,15 +8,16 @@ import logging
 import lzma
 import pathlib
 import random
+import re
 import threading
 import time
 import traceback
 
 import numpy as np
 import pytest
-from helpers.checkpoints import flip_a_bit, truncate
+from helpers.checkpoints import contents, flip_a_bit, truncate
 from helpers.corpora import LENGTH, Source, learn
-from helpers.damage import damaged, one_line_naming
+from helpers.damage import damaged
 
 from transformer.data import batches, packing, text_files, tokenizer
 from transformer.data.tokens import tokenise
@@ -29,10 +30,6 @@ def warnings(caplog):
 
 
 DAMAGE = [flip_a_bit, truncate, pathlib.Path.unlink]
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +45,16 @@ def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, monkeypatch, 
     monkeypatch.setattr(checksums.processes, "my_share", None)
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     whole = contents(tokens.directory)
-    assert checksums.NAME in whole
+    assert tokens.directory / checksums.NAME in whole
     kept = np.array(tokens.sides["source"].ids)
-    for name in whole:
-        damage(tokens.directory / name)
+    for file in whole:
+        damage(file)
         caplog.clear()
         again = tokenise(Source(0), vocabulary, tmp_path)
         assert contents(tokens.directory) == whole
         np.testing.assert_array_equal(again.sides["source"].ids, kept)
         (said,) = warnings(caplog)
-        assert str(tokens.directory / name) in said
+        assert str(file) in said
         assert "\n" not in said
         assert list(tmp_path.glob("[!.]*")) == [tokens.directory]
 
@@ -103,7 +100,7 @@ def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, 
 )
 def test_any_corpus_file_gives_its_lines_or_is_refused(tmp_path, end, compress):
     """Only a newline ends a line; a carriage return before it, and a first byte order mark, go."""
-    chosen, path, found = random.Random(end), tmp_path / f"train.de{end}", [0, 0]
+    chosen, path, refused, num_read = random.Random(end), tmp_path / f"train.de{end}", [], 0
     characters = "abc äö나🏠\r\u2028\x85\x0b\x0c\x1e\0\ufeff\u00a0"
     for _ in range(400):
         text = ["".join(chosen.choices(characters, k=chosen.randint(0, 40))) for _ in range(99)]
@@ -114,10 +111,9 @@ def test_any_corpus_file_gives_its_lines_or_is_refused(tmp_path, end, compress):
             read = list(text_files.lines(path))
             _, count = text_files.digest_and_count(path)
         except ValueError as error:
-            one_line_naming(error, path)
-            found[0] += 1
+            refused.append(str(error))
             continue
-        found[1] += 1
+        num_read += 1
         assert len(read) == count
         # Compressed files carry checks of their content: it comes out unchanged, or it is nothing.
         content = (content if end and read else b"" if end else damage).removeprefix(
@@ -125,7 +121,8 @@ def test_any_corpus_file_gives_its_lines_or_is_refused(tmp_path, end, compress):
         )
         expected = [line.removesuffix(b"\r").decode() for line in content.split(b"\n")]
         assert read == expected[: -1 if content[-1:] in (b"", b"\n") else None]
-    assert min(found) > 5
+    assert all(re.fullmatch(f".*{re.escape(str(path))}.*", error) for error in refused)
+    assert min(len(refused), num_read) > 5
 
 
 def test_xz_is_not_the_older_format_that_has_no_check_of_its_content(tmp_path):

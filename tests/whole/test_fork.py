@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from helpers import reversal
 from without import without
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -91,22 +90,14 @@ def test_the_tests_of_the_core_need_no_family_and_no_tool(tmp_path):
         assert not ran.returncode, ran.stdout
 
 
-TINY = """
-data.source_language=ko data.target_language=en data.max_length=16 data.row_length=16
-data.batch_tokens=512 vocabulary.size=293 model.d_model=32 model.d_ff=64 model.num_heads=2
-model.num_layers=1 train.save_every=10 decode.beam_width=2 decode.extra_length=2
-evaluate.weights=latest
-"""
-
-
 @pytest.mark.slow
-def test_the_core_alone_trains_resumes_evaluates_and_translates(tmp_path):
+def test_the_core_alone_trains_resumes_evaluates_and_translates(tmp_path, tiny_values):
     without(copy(tmp_path / "core"), WINGS)
-    reversal.write_text(tmp_path, train=300, validation=20, test=20)
+    tiny = tiny_values | {"train.save_every": 10, "evaluate.weights": "latest"}
+    places = {key: tiny[key] for key in ("data.directory", "data.data_dir")}
 
     def launch(*arguments, **values):
-        places = {"data.directory": tmp_path, "data.data_dir": tmp_path / "data", **values}
-        keys = [f"--config.{key}={value}" for key, value in places.items()]
+        keys = [f"--config.{key}={value}" for key, value in (places | values).items()]
         command = [sys.executable, "launch.py", f"--workdir={tmp_path / 'run'}", *arguments, *keys]
         ran = subprocess.run(
             command, cwd=tmp_path / "core", capture_output=True, text=True, input="가 나\n"
@@ -114,9 +105,8 @@ def test_the_core_alone_trains_resumes_evaluates_and_translates(tmp_path):
         assert not ran.returncode, ran.stderr
         return ran
 
-    config = ["--config=configs/parallel_text.py", *(f"--config.{key}" for key in TINY.split())]
-    first = launch(*config, **{"train.num_steps": 10})
-    resumed = launch(*config, **{"train.num_steps": 20})
+    config = "--config=configs/parallel_text.py"
+    first, resumed = (launch(config, **tiny | {"train.num_steps": n}) for n in (10, 20))
     starts = (tmp_path / "run" / "starts.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in starts] == [0, 10]
     steps = [json.loads(ran.stdout.splitlines()[-1])["step"] for ran in (first, resumed)]

@@ -38,7 +38,6 @@ VALUES |= {"decode.beam_width": 2, "decode.min_length": 8, "decode.extra_length"
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """A folder of aligned files."""
     folder = tmp_path_factory.mktemp("text")
     reversal.write_text(folder, **SPLITS)
     return folder

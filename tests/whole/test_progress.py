@@ -23,20 +23,6 @@ BARS = (
 WAITS = "learn the vocabulary", "dry run: a step with 8 rows of 32 positions", "dry run: validation"
 
 
-def command(folder):
-    """Returns the command line of a tiny run."""
-    reversal.write_text(folder, train=240, validation=10, test=10)
-    values = {"data.directory": folder, "data.data_dir": folder / "data", "compilation_cache": ""}
-    values |= {"data.source_language": "ko", "data.target_language": "en", "vocabulary.size": 293}
-    values |= {"data.max_length": 32, "data.row_length": 32, "data.batch_tokens": 256}
-    values |= {"model.d_model": 16, "model.d_ff": 16, "model.num_heads": 2, "model.num_layers": 1}
-    values |= {"train.num_steps": 6, "train.log_every": 2, "evaluate.every": 0}
-    values |= {"decode.beam_width": 1, "decode.extra_length": 2, "evaluate.samples": 0}
-    keys = [f"--config.{key}={value}" for key, value in values.items()]
-    config = "--config=configs/parallel_text.py"
-    return [sys.executable, "launch.py", config, f"--workdir={folder / 'run'}", *keys]
-
-
 def on_a_terminal(command):
     """Runs a command with a terminal of 120 columns as standard error; returns what it shows."""
     master, slave = pty.openpty()
@@ -56,8 +42,14 @@ def on_a_terminal(command):
 
 
 @pytest.mark.slow
-def test_every_stage_has_a_bar_on_a_terminal(tmp_path):
-    shown, result = on_a_terminal(command(tmp_path))
+def test_every_stage_has_a_bar_on_a_terminal(tmp_path, tiny_values):
+    reversal.write_text(tmp_path, train=240, validation=10, test=10)
+    values = tiny_values | {"data.directory": tmp_path, "data.data_dir": tmp_path / "data"}
+    values |= {"data.batch_tokens": 256, "train.num_steps": 6, "evaluate.every": 0}
+    values |= {"evaluate.samples": 0, "compilation_cache": ""}
+    keys = [f"--config.{key}={value}" for key, value in values.items()]
+    command = [sys.executable, "launch.py", "--config=configs/parallel_text.py", *keys]
+    shown, result = on_a_terminal([*command, f"--workdir={tmp_path / 'run'}"])
     assert result["split"] == "test"
     places = [re.search(rf"(?<!\w ){bar}: +\d+%\|.*?\| \d+/\d+ \[", shown) for bar in BARS]
     assert all(places), [bar for bar, place in zip(BARS, places, strict=True) if not place]

@@ -10,11 +10,12 @@ import flax.traverse_util
 import jax
 import numpy as np
 import pytest
+from helpers.checkpoints import checkpoints_of
 
 import launch
 from configs import wmt_base
 from transformer import registry
-from transformer.checkpoints import manager, weights
+from transformer.checkpoints import weights
 from transformer.errors import UserError
 from transformer.modes import command_line
 from transformer.runtime import checksums
@@ -80,7 +81,7 @@ def test_a_checkpoint_is_read_without_unpickling(tmp_path):
     """Wherever in its folders an array with a pickle lies."""
     np.save(tmp_path / "pickled.npy", np.array([pathlib.Path()], dtype=object))
     values = {"x": jax.numpy.arange(3.0)}
-    saved = manager.Checkpoints(tmp_path / "run", keep=1, every=1, identity={}, best_is="highest")
+    saved = checkpoints_of(tmp_path / "run")
     saved.save(1, values, {"count": np.zeros(1)})
     saved.close()
     for folder in [tmp_path / "run", *(tmp_path / "run").rglob("*/")]:
@@ -222,10 +223,6 @@ def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_
     begin()
 
 
-def tree(folder):
-    return {path for path in folder.rglob("*") if path.is_file()}
-
-
 SPLITS = [
     *("../../x", "../x", "..", "../..", "x/../../y", "a/b/c", "", ".", "~/x"),
     *("/tmp/a.de,/tmp/b.en", "../a.de,../../b.en", "a.de,..", "a.de, ../../ b.en", "x\\..\\y"),
@@ -240,7 +237,7 @@ def test_no_split_makes_evaluation_write_outside_its_folder(tmp_path, split, is_
     name = results.name_of(split, split.split(",") if is_files else [])
     sentences = {"source": ["a"], "hypothesis": ["b"], "reference": ["c"]}
     results.keep(workdir, {"set": name, "bleu": 0.0}, sentences)
-    written = tree(tmp_path)
+    written = {path for path in tmp_path.rglob("*") if path.is_file()}
     assert len(written) == 5
     written.remove(workdir / "evaluations.jsonl")
     assert {path.parent for path in written} == {workdir / "evaluation"}

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 
 import pytest
 from helpers.cases import slow_but
@@ -13,7 +12,6 @@ from transformer import registry
 from transformer.checkpoints import manager
 from transformer.errors import UserError
 from transformer.modes import train
-from transformer.training import loop
 from transformer.workdir.log import read
 
 KEYS = {"train.num_steps": 60, "train.save_every": 20, "evaluate.every": 10, "train.log_every": 5}
@@ -96,19 +94,6 @@ def test_a_run_without_a_better_score_stops_early_and_stays_stopped(toy, tmp_pat
         assert [x["step"] for x in lines if x["kind"] == "validation"] == [10, 20, 30]
         assert [(x["kind"], x["step"]) for x in lines][-2:] == [("validation", 30), ("test", 10)]
         assert json.loads(capsys.readouterr().out)["step"] == 10
-
-
-def test_a_toy_task_that_is_signalled_saves_and_stops(toy, tmp_path, monkeypatch):
-    def signalled(metrics, *args, add=loop.Meters.add, **kwargs):
-        if args[0] == 25:
-            signal.raise_signal(signal.SIGTERM)
-        add(metrics, *args, **kwargs)
-
-    monkeypatch.setattr(loop.Meters, "add", signalled)
-    with pytest.raises(SystemExit) as status:
-        toy(tmp_path / "run")
-    assert status.value.code == 143
-    assert (tmp_path / "run" / "checkpoints" / "26").is_dir()
 
 
 def test_a_run_starts_from_the_best_params_of_another(toy, tmp_path, capsys):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from conformance import tiny_tasks
 from helpers import tiny
+from helpers.checkpoints import checkpoints_of
 from PIL import Image
 
 import transformer
-from transformer.checkpoints import manager
 from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.workdir.log import read
@@ -27,8 +27,7 @@ def saved(tmp_path):
     def workdir(name):
         config, folder = tiny_tasks.config(name, tmp_path), tmp_path / "run"
         task = prepare.prepare(config, folder)
-        options = {"keep": 1, "every": 1, "identity": task.identity, "best_is": "highest"}
-        checkpoints = manager.Checkpoints(folder, **options)
+        checkpoints = checkpoints_of(folder, identity=task.identity)
         params = tiny.parameters(task.model, task.batches[0]["inputs"])
         checkpoints.save(1, params, {"count": np.zeros(1)})
         checkpoints.close()

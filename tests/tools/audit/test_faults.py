@@ -10,7 +10,6 @@ from transformer.tools.audit import faults
 
 
 def found(pairs, **options):
-    """{fault: its lines}."""
     sides = parallel.scanned(pairs, **options)
     masks, *_ = faults.pair_faults(*sides, options.get("max_length", 128))
     assert {*masks} == {*faults.FAULTS} - {"overlap", *faults.OF_OTHER_SPLITS}

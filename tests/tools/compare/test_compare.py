@@ -136,7 +136,6 @@ def damaged(name, pattern, text):
 
 
 def rewritten(**changes):
-    """Changes b's result."""
     return lambda: evaluated_runs.rewrite(B, lambda x: x | changes)
 
 

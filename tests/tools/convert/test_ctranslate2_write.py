@@ -1,10 +1,10 @@
 """CTranslate2's package loads what is written, where it is installed."""
 
-import flax.traverse_util
 import numpy as np
 import pytest
 from helpers import tiny
 
+from transformer.checkpoints import weights
 from transformer.data import pairs, tokenizer
 from transformer.tools.convert import ctranslate2_write
 
@@ -15,7 +15,7 @@ PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]
 def engine(folder, model, params):
     """CTranslate2's own translator of what is written."""
     ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    flat = weights.flatten(params)
     ctranslate2_write.write(folder, model, flat, [PIECES, PIECES], positions=20)
     return ctranslate2.Translator(str(folder), intra_threads=1)
 

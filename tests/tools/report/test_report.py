@@ -64,12 +64,10 @@ def trained(folder):
 
 
 def untrained(folder, task="translation"):
-    """A run of which there is its config alone."""
     return workdirs.write(folder / "run", task=task)
 
 
 def unwritten(folder):
-    """A language model of which there is its config alone."""
     return untrained(folder, task="language_modelling")
 
 
