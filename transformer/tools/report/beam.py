@@ -11,10 +11,11 @@ SENTENCES, MAX_CHARACTERS = 3, 60
 
 def section(loaded: Inside) -> Section | None:
     """Returns the searches of a few translations; None for a run without beam search."""
-    config, run = loaded.run.config, inside.translation_model(loaded)
-    if not run or config.decode.method != "beam" or not loaded.items:
+    decode = loaded.run.config.get("decode", {})
+    has_beam = decode.get("method") == "beam" and loaded.items
+    if not has_beam or not (run := inside.translation_model(loaded)):
         return None
-    translator = Translator(run.model, run.vocabulary, **config.decode)
+    translator = Translator(run.model, run.vocabulary, **decode)
     parts = [beam_view.ABOUT]
     for item in inside.sentences(loaded, SENTENCES, MAX_CHARACTERS).items:
         # A paragraph between plots keeps them one below the other.
