@@ -1,4 +1,4 @@
-// Faults of the open page, which browser.py asks for.
+// What browser.py asks of the open page: its faults first, then what single tests look at.
 
 // What overflows its page horizontally, and is not inside a box that scrolls of its own.
 function overflowing() {
@@ -68,4 +68,56 @@ function touching() {
     return texts.flatMap((x, i) => texts.slice(i + 1).filter((y) => touch(x, y))
       .map((y) => `${x[0]} | ${y[0]}`));
   });
+}
+
+// Plots that have no picture of some size.
+function unseen() {
+  return [...document.querySelectorAll(".plot")].filter((x) => {
+    const drawn = x.querySelector("svg, canvas")?.getBoundingClientRect();
+    return !(drawn && drawn.width > 100 && drawn.height > 50);
+  }).map((x) => x.id);
+}
+
+// The colour of the first line of the first plot, null while there is none.
+function colour() {
+  return document.querySelector(".plot .mark-line path")?.getAttribute("stroke") ?? null;
+}
+
+// What each plot can be saved as. The files are made as a link is pressed.
+function saved() {
+  const links = [...document.querySelectorAll(".plot .vega-actions a")];
+  links.forEach((x) => x.dispatchEvent(new Event("mousedown")));
+  return links.map((x) => [x.textContent, x.download, x.href.split(":")[0]]);
+}
+
+// Of each plot: whether it is seen itself, and whether its picture is.
+function seen() {
+  return [...document.querySelectorAll(".picture > *")].map((x) => x.clientHeight > 50);
+}
+
+// Of a view of attention: how many lines are shown, and what is said without its numbers.
+function attention() {
+  const shown = [...document.querySelectorAll("line")].filter((x) => x.style.opacity > 0);
+  const said = document.querySelector(".said").textContent;
+  return [shown.length, said.replace(/ [.0-9]+(?=,|$)/g, "")];
+}
+
+// How many options each of its menus has.
+function options() {
+  return [...document.querySelectorAll("select")].map((x) => x.options.length);
+}
+
+// Chooses an option of a menu, both by their numbers.
+function choose(menu, option) {
+  const select = document.querySelectorAll("select")[menu];
+  select.selectedIndex = option;
+  select.dispatchEvent(new Event("change"));
+}
+
+// The numbers of its heat map, and how the words above them stand.
+function cells() {
+  return [...document.querySelectorAll("td[title]")].map((x) => Number(x.title.split(": ").pop()));
+}
+function orientation() {
+  return getComputedStyle(document.querySelector(".views thead span")).textOrientation;
 }

@@ -11,15 +11,9 @@ import pytest
 WIDTHS = {"desktop": 1280, "phone": 390}
 PATIENCE = 120  # seconds for what takes a moment, on a machine that is busy with other tests
 
-# Functions of the open page: overflowing, undrawn, faint and touching.
 FUNCTIONS = pathlib.Path(__file__).with_name("browser.js").read_text()
-OVERFLOWING, UNDRAWN, FAINT, TOUCHING = (
-    f"{FUNCTIONS}\nreturn {name}();" for name in ("overflowing", "undrawn", "faint", "touching")
-)
-
-# What `faults` finds in a page without any.
-KINDS = ("console", "requests", "undrawn", "overflowing", "faint", "touching")
-NONE = {kind: [] for kind in KINDS}
+LOOKS = ("unseen", "overflowing", "faint", "touching")
+NONE = {kind: [] for kind in ("console", "requests", *LOOKS)}  # `faults` of a page without any
 
 
 @contextlib.contextmanager
@@ -51,8 +45,12 @@ def becomes(ask, expected):
     assert answer == expected
 
 
+def ask(driver, call):
+    """Returns what a function of browser.js says of the open page: 'faint()'."""
+    return driver.execute_script(f"{FUNCTIONS}\nreturn {call};")
+
+
 def emulate(driver, *, dark):
-    """Turns the system of the browser dark or light."""
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
@@ -63,7 +61,7 @@ def open_page(driver, file, *, width=1280, height=900, dark=False):
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     driver.get(file if isinstance(file, str) else file.resolve().as_uri())
-    becomes(lambda: driver.execute_script(UNDRAWN), 0)
+    becomes(lambda: ask(driver, "undrawn()"), 0)
 
 
 def open_everywhere(driver, file):
@@ -79,24 +77,15 @@ def open_everywhere(driver, file):
 
 
 def faults(driver):
-    """Returns what is wrong with the open page: console messages, requests, plots that are not
-    drawn, what overflows, texts that are faint and those that touch."""
+    """Returns what is wrong with the open page: console messages, requests, and what LOOKS find."""
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     urls = [
         event["params"]["request"]["url"]
         for event in events
         if event["method"] == "Network.requestWillBeSent"
     ]
-    sizes = driver.execute_script(
-        "return [...document.querySelectorAll('.plot')].map((x) => {"
-        "const s = x.querySelector('svg, canvas')?.getBoundingClientRect();"
-        "return s && s.width > 100 && s.height > 50 ? '' : x.id})"
-    )
     return {
         "console": [entry["message"] for entry in driver.get_log("browser")],
         "requests": [x for x in urls if x != driver.current_url and not x.startswith("data:")],
-        "undrawn": [name for name in sizes if name],
-        "overflowing": driver.execute_script(OVERFLOWING),
-        "faint": driver.execute_script(FAINT),
-        "touching": driver.execute_script(TOUCHING),
+        **{name: ask(driver, f"{name}()") for name in LOOKS},
     }

@@ -45,27 +45,8 @@ def test_pieces_are_readable(pieces, shown):
     assert attention_view.readable(pieces) == shown
 
 
-# How many lines are shown, and what is said without its numbers.
-STATE = """
-const shown = [...document.querySelectorAll("line")].filter((x) => x.style.opacity > 0);
-return [shown.length, document.querySelector(".said").textContent.replace(/ [.0-9]+(?=,|$)/g, "")];
-"""
-OPTIONS = "return [...document.querySelectorAll('select')].map((x) => x.options.length)"
-CHOOSE = """
-const select = document.querySelectorAll("select")[arguments[0]];
-select.selectedIndex = arguments[1];
-select.dispatchEvent(new Event("change"));
-"""
-ORIENTATION = """
-return getComputedStyle(document.querySelector(".views thead span")).textOrientation;
-"""
-CELLS = """
-return [...document.querySelectorAll("td[title]")].map((x) => Number(x.title.split(": ").pop()));
-"""
-
-
 def said(word, verb, shares, words):
-    """What STATE is while the pointer or the focus is on a word."""
+    """What `attention` of browser.js is while the pointer or the focus is on a word."""
     there = [words[i] for i in np.argsort(-shares, kind="stable") if shares[i] >= 0.01]
     return [len(there), f"{word} {verb}: {', '.join(there)}"]
 
@@ -82,11 +63,11 @@ def test_a_word_shows_its_lines_alone(tmp_path):
 
     with browser.chromium() as driver:
         browser.open_page(driver, write(example()))
-        assert driver.execute_script(OPTIONS) == [1, 2, 2, 3]
+        assert browser.ask(driver, "options()") == [1, 2, 2, 3]
         mean_TS = weights()[1].mean(axis=0)  # the last layer, of all heads
-        state = lambda: driver.execute_script(STATE)
+        state = lambda: browser.ask(driver, "attention()")
         assert state() == [(mean_TS >= 0.1).sum(), ""]
-        np.testing.assert_allclose(driver.execute_script(CELLS), mean_TS.ravel(), atol=1.1e-3)
+        np.testing.assert_allclose(browser.ask(driver, "cells()"), mean_TS.ravel(), atol=1.1e-3)
         buttons = driver.find_elements("css selector", ".pair button")
         assert [button.text for button in buttons] == QUERIES + KEYS
 
@@ -100,16 +81,16 @@ def test_a_word_shows_its_lines_alone(tmp_path):
 
         # By one script a choice, because each choice replaces the options.
         for place, chosen in ((1, 1), (2, 0), (3, 2)):
-            driver.execute_script(CHOOSE, place, chosen)
+            browser.ask(driver, f"choose({place}, {chosen})")
         expected = weights(seed=1)[0, 1].ravel()
-        np.testing.assert_allclose(driver.execute_script(CELLS), expected, atol=1.1e-3)
+        np.testing.assert_allclose(browser.ask(driver, "cells()"), expected, atol=1.1e-3)
         assert browser.faults(driver) == browser.NONE
 
         # Two pictures; a ␣ of the heat map stands upright.
         words = 30 * ["␣", "·expensive"]
         long = Example("", [Map("", words, words, np.eye(60)[None, None], first=0)])
         browser.open_page(driver, write(long, example()), width=browser.WIDTHS["phone"], dark=True)
-        assert driver.execute_script(OPTIONS) == [1, 1, 1, 1, 1, 2, 2, 3]
+        assert browser.ask(driver, "options()") == [1, 1, 1, 1, 1, 2, 2, 3]
         assert driver.find_element("css selector", ".said").text.startswith("␣ attends to")
-        assert driver.execute_script(ORIENTATION) == "upright"
+        assert browser.ask(driver, "orientation()") == "upright"
         assert browser.faults(driver) == browser.NONE

@@ -70,27 +70,8 @@ def test_non_finite_numbers_are_refused():
         page.html("", [Section("", [PLOT._replace(spec={**PLOT.spec, "data": points})])])
 
 
-def colour(driver):
-    """The colour of the first line of the first plot, None while there is none."""
-    return driver.execute_script(
-        "return document.querySelector('.plot .mark-line path')?.getAttribute('stroke') ?? null"
-    )
-
-
 def colour_of(dark):
     return charts.THEMES["dark" if dark else "light"]["mark"]["color"]
-
-
-# What each plot can be saved as. The files are made as a link is pressed.
-SAVED = """
-const links = [...document.querySelectorAll(".plot .vega-actions a")];
-links.forEach((x) => x.dispatchEvent(new Event("mousedown")));
-return links.map((x) => [x.textContent, x.download, x.href.split(":")[0]]);
-"""
-# Of each plot: whether it is seen itself, and whether its picture is.
-SEEN = """
-return [...document.querySelectorAll(".picture > *")].map((x) => x.clientHeight > 50);
-"""
 
 
 @pytest.mark.slow
@@ -102,17 +83,17 @@ def test_a_browser_draws_it(text, tmp_path):
         for dark in browser.open_everywhere(driver, file):
             assert driver.title == HOSTILE
             assert driver.execute_script("return runs") == 1
-            assert colour(driver) == colour_of(dark)
+            assert browser.ask(driver, "colour()") == colour_of(dark)
         browser.emulate(driver, dark=False)  # while the page is open
-        browser.becomes(lambda: colour(driver), colour_of(dark=False))
+        browser.becomes(lambda: browser.ask(driver, "colour()"), colour_of(dark=False))
         files = [
             ["Save as SVG", f"{HOSTILE}.svg", "blob"],
             ["Save as PNG", f"{HOSTILE}.png", "data"],
         ]
-        browser.becomes(lambda: driver.execute_script(SAVED), 3 * files)
-        assert driver.execute_script(SEEN) == [True, False] * 3
+        browser.becomes(lambda: browser.ask(driver, "saved()"), 3 * files)
+        assert browser.ask(driver, "seen()") == [True, False] * 3
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-        assert driver.execute_script(SEEN) == [False, True] * 3
+        assert browser.ask(driver, "seen()") == [False, True] * 3
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
         file.write_text(text.replace("</main>", "<img src=https://example.org/x.png></main>"))
         browser.open_page(driver, file)
@@ -120,10 +101,8 @@ def test_a_browser_draws_it(text, tmp_path):
         assert "Content Security Policy" in fault
         file.write_text(text.replace("script-src", "x-script-src"))  # the page forbids scripts
         driver.get(file.resolve().as_uri())
-        assert driver.execute_script(SEEN) == [False, True] * 3
-        assert (
-            driver.execute_script(browser.OVERFLOWING) == driver.execute_script(browser.FAINT) == []
-        )
+        assert browser.ask(driver, "seen()") == [False, True] * 3
+        assert browser.ask(driver, "overflowing()") == browser.ask(driver, "faint()") == []
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path):
