@@ -24,10 +24,10 @@ FAR = 3  # words from an object back to its verb, at least
 DISTANCES = range(-8, 9)  # of heads that attend to a fixed distance, to compare with
 AFTER_A_NOUN = ("PP", "SBAR", "VP", "S", "PRN")  # labels
 ABOUT = (
-    "Each relation between words of the source, with the head of the encoder that follows it best: "
-    "how often a word attends most to the word that the relation names. For comparison, how often "
-    "that word is at one fixed distance. Head and distance are chosen on half of the sentences, "
-    "and their shares are of the other half. Below, each head in the sentence that shows it best."
+    "The head of the encoder that follows a relation between words of the source best: how often a "
+    "word attends most to the word that the relation names, beside how often that word is at one "
+    "fixed distance. Head and distance are chosen on half of the sentences, and their shares are "
+    "of the other half. Below, each head in the sentence that shows it best."
 )
 FAR_VERB = "the verb, three words or more before its object"
 
@@ -58,7 +58,7 @@ def section(loaded: Inside) -> Section | None:
         place = f"layer {layer + 1}, head {number + 1}"
         shares = share_C[head], share_C[L * H + distance], DISTANCES[distance]
         rows.append([name, place, *shares, tested.shape[1]])
-        examples.append(_example(sentences, name, layer, number))
+        examples.append(Example(f"{name}: {place}", [_map(sentences, name, layer, number)]))
     columns = ["relation", "head", "its share", "share of a distance", "the distance", "words"]
     return Section("Heads", [ABOUT, Table(columns, rows), attention_view.view(examples)])
 
@@ -114,16 +114,15 @@ def followed(sentences: Sequence[Read], relation: str) -> np.ndarray:
     return np.concatenate(columns, axis=1)
 
 
-def _example(sentences: Sequence[Read], relation: str, layer: int, head: int) -> Example:
-    """Returns the sentence in which a head attends most to a word to which another is related."""
+def _map(sentences: Sequence[Read], relation: str, layer: int, head: int) -> Map:
+    """Returns a head's weights in the sentence where it attends most to a related word."""
     short = [x for x in sentences if len(" ".join(x.words)) <= MAX_CHARACTERS] or sentences
     weight_WV = lambda x: x.weights_LHWV[layer, head] * x.related[relation]
     best = max(short, key=lambda x: weight_WV(x).max())
     shown_11WV = best.weights_LHWV[layer : layer + 1, head : head + 1]
     first = int(weight_WV(best).max(axis=1).argmax())
-    title = f"{relation}: layer {layer + 1}, head {head + 1}"
     keys = [*best.words, "</s>"]
-    return Example(title, [Map(KINDS["encoder"], best.words, keys, shown_11WV, first=first)])
+    return Map(KINDS["encoder"], best.words, keys, shown_11WV, first=first)
 
 
 def surface_relations(words: Sequence[str]) -> dict[str, np.ndarray]:
