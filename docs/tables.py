@@ -91,13 +91,13 @@ def compact(results: dict[str, dict]) -> str:
 def sweep_rows(results: list[dict]) -> list[list[str]]:
     """Returns the rows of a sweep, the first of which is the head.
 
-    A column of which nothing is known is left out.
+    A column with the same text in all rows is left out, such as one of which nothing is known.
     """
     head = ["row", "of `config.model`", "parameters", "BLEU, seed 0", "p", "three seeds"]
-    head += ["chrF", "nats a token", "ms a step", "commit, CPU"]
+    head += ["nats a token", "ms a step", "commit, CPU"]
     rows = [[*cells(result)] for result in results]
-    known = [i for i in range(len(head)) if any(row[i] for row in rows)]
-    return [[row[i] for i in known] for row in (head, *rows)]
+    varied = [i for i in range(len(head)) if len({row[i] for row in rows}) > 1]
+    return [[row[i] for i in varied] for row in (head, *rows)]
 
 
 def cells(row: dict) -> Iterator[str]:
@@ -111,7 +111,6 @@ def cells(row: dict) -> Iterator[str]:
     yield f"{runs[0]['bleu']:.1f}" + (f" ± {(high - low) / 2:.1f}" if high else "")
     yield "" if row["p"] is None else f"{row['p']:.3f}" if row["p"] >= 0.001 else "< 0.001"
     yield over_seeds(runs, "bleu", ".1f") if len(runs) > 1 else ""
-    yield over_seeds(runs, "chrf", ".1f")
     yield over_seeds(runs, "nats_per_token", ".2f")
     yield f"{row['ms']:.0f}" if row["ms"] else ""
     yield row["measured"]
