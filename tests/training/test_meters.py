@@ -1,5 +1,6 @@
 """What is logged of a step, and when: metrics, rates and times, read two steps late."""
 
+import contextlib
 import logging
 import re
 import types
@@ -53,7 +54,7 @@ RATES = {"gradient_norm": 1.0, "learning_rate": 0.1, "finite": True, "skipped": 
 def opened(write, means=(), **options):
     """Meters of a task that counts tokens, with a log that is the function `write`."""
     task = types.SimpleNamespace(model=None, unit="token", summarise=lambda _: dict(means))
-    return meters.Meters(task, types.SimpleNamespace(write=write), **options)
+    return contextlib.closing(meters.Meters(task, types.SimpleNamespace(write=write), **options))
 
 
 @pytest.fixture

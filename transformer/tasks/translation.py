@@ -165,6 +165,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     'perplexity', 'accuracy') and those of `score`; further ones are of config.evaluate.scores. The
     outputs are 'source', 'reference', 'reference2', ... and 'hypothesis'.
     """
+    splits.log_origin(config, split)
     corpus, vocab = splits.pairs(config, split), vocabularies.read(folder, config)
     source, *targets = *corpus.read(), *splits.further_references(config, split, len(corpus))
     sources = tokenizer.normalised(source, vocab.source.normalisation)
@@ -201,7 +202,6 @@ def evaluate_pairs(
     `dataset` is {'source': ..., 'reference': ..., ...}. output(target, source) makes a hypothesis
     of a translation. score(hypotheses) returns the scores that `rows` formats.
     """
-    splits.log_origin(config, split)
     translator = Translator(model, vocab, **config.decode)
     tokens = splits.evaluation_tokens(config, corpus, vocab, split, model)
     groups = packing.one_per_row(tokens.lengths, np.arange(len(corpus)), config.data.row_length)

@@ -64,7 +64,7 @@ def test_a_language_that_cannot_end_a_file_s_name_is_empty(tmp_path):
     ("name", "content", "words"),
     [
         *(
-            ("vocab.json", json.dumps(ids).encode(), "vocab.json is not a table of pieces")
+            ("vocab.json", json.dumps(ids).encode(), "vocab.json is not a (table|JSON object)")
             for ids in ({"a": 0, "b": 0}, {"a": 1, "b": 2}, {"a": "0"}, [], {"a": 0.0})
         ),
         *(

@@ -76,13 +76,13 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     ('loss', 'nats_per_token', 'perplexity', 'accuracy'). The outputs are 'source', the words, and
     the trees 'reference' and 'hypothesis', as text; only references have tags.
     """
+    splits.log_origin(config, split)
     corpus = load(config, split)
-    sources, _ = corpus.read()
     references = [trees.to_text(tree) for tree in corpus.trees]
 
     return translation.evaluate_pairs(
         *(config, corpus, vocabulary(config, folder), model, split),
-        dataset={"source": sources, "reference": references},
+        dataset={"source": corpus.read()[0], "reference": references},
         score=functools.partial(evalb.score, references=references),
         rows=rows,
         output=tree_of,
