@@ -26,7 +26,7 @@ class UserError(ValueError):
     """
 
     def __init__(self, message: str):
-        super().__init__(" ".join(map(str.strip, message.splitlines())))
+        super().__init__(" ".join(filter(None, map(str.strip, message.splitlines()))))
 
 
 def one_line(error: Exception) -> str:

@@ -117,4 +117,4 @@ def build(config, workdir):
     count = config.data.count
     rows = Rows(1, np.arange(count), np.arange(count + 1))
     batches = Batches([rows], 16, config.train.seed, assemble)
-    return make_task(config, workdir, batches, f"{count} items")
+    return make_task(config, workdir, {}, batches, f"{count} items")

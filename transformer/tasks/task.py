@@ -38,13 +38,14 @@ class Task(NamedTuple):
     about: str  # one line on the data, for the log
 
 
-def make_task(config: ConfigDict, folder: Path, batches: Batches, about: str) -> Task:
+def make_task(config: ConfigDict, folder: Path, sizes: dict, batches: Batches, about: str) -> Task:
     """Returns the `Task` of a prepared workdir; the other fields come from the task's module.
 
-    `about` describes the batches in the log; their number is appended.
+    `sizes` are those that its model takes. `about` describes the batches in the log; their number
+    is appended.
     """
     module = load_task(config.task)
-    model = module.model(config, module.sizes(config, folder))
+    model = module.model(config, sizes)
     validation = module.evaluator(config, folder, model, "validation")
     return Task(
         model=model,

@@ -76,7 +76,7 @@ def build_pairs(config: ConfigDict, folder: Path, vocab: tokenizer.Vocabulary) -
         f"{100 * source:.1f} % of source positions filled; vocabulary of "
         f"{' and '.join(pieces[: 1 if vocab.shared else 2])}"
     )
-    return make_task(config, folder, batches, about)
+    return make_task(config, folder, sizes_of(vocab), batches, about)
 
 
 def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:

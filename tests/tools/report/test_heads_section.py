@@ -14,8 +14,7 @@ def test_the_head_that_follows_a_relation_is_named(tmp_path, monkeypatch):
 
     def weights(params, inputs, model):
         S = inputs["source"].shape[1]
-        weights_LBHSS = np.zeros((2, 1, 4, S, S))
-        weights_LBHSS[..., 0] = 1
+        weights_LBHSS = np.zeros((2, 1, 4, S, S)) + np.eye(1, S)
         weights_LBHSS[1, 0, 2] = 0.4 * np.eye(S) + 0.6 * np.eye(S, k=-1)
         return {"encoder": weights_LBHSS}
 
@@ -23,9 +22,10 @@ def test_the_head_that_follows_a_relation_is_named(tmp_path, monkeypatch):
     items = [{"input": "a b c d"}, {"input": "c c e f"}, {"input": "h"}] * 2
     _, table, view = heads_section.section(loaded._replace(items=items)).parts
     rows = {row[0]: row[1:] for row in table.rows}
-    # Words 2 to 4 of both halves; the words at distance -1 are those before.
+    # Words 2 to 4 of both halves; the words at offset -1 are those before.
     assert rows["the word before"] == ["layer 2, head 3", 1.0, 1.0, -1, 6]
     assert rows["the word after"][1:4] == [0.0, 1.0, 1]
+    assert rows["the end of the sentence"][1] == 0
     first = insides.data_of(view)[0]
     assert first["title"] == "the word before: layer 2, head 3"
     assert first["maps"][0]["keys"][-1] == "</s>"

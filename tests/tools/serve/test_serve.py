@@ -134,8 +134,7 @@ def test_a_sentence_on_the_page_by_keyboard_alone(tiny_run, tmp_path):
         word.send_keys("")  # has the focus now
         said = lambda: driver.find_element("css selector", ".said").text.startswith(word.text)
         browser.becomes(said, True)
-        for _ in browser.open_everywhere(driver, driver.current_url):
-            pass
+        list(browser.open_everywhere(driver, driver.current_url))
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
 

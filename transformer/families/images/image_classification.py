@@ -108,7 +108,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{quantity(len(corpus), 'training image')} of {len(names)} classes in batches of "
         f"{config.data.batch_images}"
     )
-    return make_task(config, folder, batches, about)
+    return make_task(config, folder, sizes(config, folder), batches, about)
 
 
 def reader(

@@ -91,4 +91,4 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{config.data.batch_tokens:,} tokens, rows of {config.data.context_length}; "
         f"vocabulary of {quantity(len(vocab), 'token')}"
     )
-    return make_task(config, folder, batches, about)
+    return make_task(config, folder, {"vocab_size": len(vocab)}, batches, about)

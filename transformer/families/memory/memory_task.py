@@ -113,7 +113,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{data.problem} of {data.symbols} symbols, lengths {data.min_length} to "
         f"{data.max_length}, {count} new items a batch"
     )
-    return make_task(config, folder, batches, about)
+    return make_task(config, folder, sizes(config, folder), batches, about)
 
 
 def tested_lengths(config: ConfigDict, split: str) -> list[int]:

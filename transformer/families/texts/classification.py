@@ -158,7 +158,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in batches of "
         f"{config.data.batch_tokens:,} positions"
     )
-    return make_task(config, folder, batches, about)
+    return make_task(config, folder, sizes(config, folder), batches, about)
 
 
 def batches_of(

@@ -155,4 +155,4 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{quantity(len(batches.items), 'training text')} in batches of "
         f"{config.data.batch_tokens:,} positions, {config.data.mask_share:.0%} of them masked"
     )
-    return make_task(config, folder, batches, about)
+    return make_task(config, folder, sizes(config, folder), batches, about)

@@ -71,7 +71,7 @@ def view(examples: Sequence[Example]) -> Markup:
     return page.markup("pages/attention", examples=data)
 
 
-def of_pair(run: SavedModel, source: str, target: str) -> Example:
+def pair_example(run: SavedModel, source: str, target: str) -> Example:
     """Returns the attention of a model that predicts a given translation by teacher forcing.
 
     A model without attention has no maps.

@@ -42,7 +42,7 @@ def attention(model: Any, source: str, target: str = "") -> Frame:
     `target` '' is the model's own translation. UserError for a model without attention weights.
     """
     pair = source, target or model.translate(source)
-    example = attention_view.of_pair(model.run, *pair)
+    example = attention_view.pair_example(model.run, *pair)
     if not example.maps:
         raise UserError(f"{type(model.run.model).__name__} has no attention weights")
     section = Section("Attention", [COMPACT, attention_view.view([example])])

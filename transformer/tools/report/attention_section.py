@@ -28,7 +28,7 @@ def section(loaded: Inside) -> Section | None:
     if run := inside.translation_model(loaded):
         # The run's own translations, saved by the evaluation.
         chosen = inside.sentences(loaded, SENTENCES).items
-        examples = [attention_view.of_pair(run, x["input"], x["output"]) for x in chosen]
+        examples = [attention_view.pair_example(run, x["input"], x["output"]) for x in chosen]
     elif loaded.columns.get("input") != "image":
         examples = _texts(loaded)
     if not examples or not examples[0].maps:

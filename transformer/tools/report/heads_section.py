@@ -8,12 +8,11 @@ second (Clark et al. 2019).
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from transformer.data import pairs, tokenizer
-from transformer.decoding import batch_sizes
+from transformer.data.tokenizer import Vocabulary
 from transformer.tasks import attention_weights, vocabularies
+from transformer.tasks.saved_model import SavedModel
 from transformer.tools.pages import attention_view
 from transformer.tools.pages.attention_view import KINDS, Example, Map
 from transformer.tools.pages.page import Section, Table
@@ -21,13 +20,13 @@ from transformer.tools.report.inside import MAX_CHARACTERS, Inside
 
 SENTENCES = 400
 FAR = 3  # words from an object back to its verb, at least
-DISTANCES = range(-8, 9)  # of heads that attend to a fixed distance, to compare with
+OFFSETS = range(-8, 9)  # of the baseline, from a word to the one it attends to
 AFTER_A_NOUN = ("PP", "SBAR", "VP", "S", "PRN")  # labels
 ABOUT = (
-    "The head of the encoder that follows a relation between words of the source best: how often a "
-    "word attends most to the word that the relation names, beside how often that word is at one "
-    "fixed distance. Head and distance are chosen on half of the sentences, and their shares are "
-    "of the other half. Below, each head in the sentence that shows it best."
+    "The head of the encoder that best follows each relation between words of the source. Its "
+    "accuracy is how often a word attends most to a word that has the relation to it. The baseline "
+    "attends to a fixed offset. Head and offset are the best on half of the sentences, and their "
+    "accuracy is that on the other half. Below, each head in the sentence that shows it best."
 )
 FAR_VERB = "the verb, three words or more before its object"
 
@@ -51,41 +50,40 @@ def section(loaded: Inside) -> Section | None:
         chosen, tested = (followed(half, name) for half in (sentences[::2], sentences[1::2]))
         if not (chosen.size and tested.size):
             continue
-        share_C, chosen_C = tested.mean(axis=1), chosen.mean(axis=1)
+        tested_C, chosen_C = tested.mean(axis=1), chosen.mean(axis=1)
         # The first L * H choices are heads.
-        head, distance = chosen_C[: L * H].argmax(), chosen_C[L * H :].argmax()
+        head, offset = chosen_C[: L * H].argmax(), chosen_C[L * H :].argmax()
         layer, number = divmod(int(head), H)
         place = f"layer {layer + 1}, head {number + 1}"
-        shares = share_C[head], share_C[L * H + distance], DISTANCES[distance]
-        rows.append([name, place, *shares, tested.shape[1]])
+        accuracies = tested_C[head], tested_C[L * H + offset]
+        rows.append([name, place, *accuracies, OFFSETS[offset], tested.shape[1]])
         examples.append(Example(f"{name}: {place}", [_map(sentences, name, layer, number)]))
-    columns = ["relation", "head", "its share", "share of a distance", "the distance", "words"]
+    columns = ["relation", "head", "accuracy", "fixed-offset baseline", "offset", "words"]
     return Section("Heads", [ABOUT, Table(columns, rows), attention_view.view(examples)])
 
 
 def _read(loaded: Inside) -> Iterator[Read]:
     """Yields sentences of the test set, evenly spaced, as the encoder reads them."""
-    read = vocabularies.read(loaded.run.workdir, loaded.run.config)
-    pieces = getattr(read, "source", read)
+    vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
+    pieces = getattr(vocabulary, "source", vocabulary)
+    # The target is the end symbol alone, which all vocabularies have.
+    run = SavedModel(loaded.model, loaded.params, [], 0, Vocabulary(pieces, pieces))
     for item in loaded.items[:: max(1, len(loaded.items) // SENTENCES)]:
-        ids, words, tree = pieces.encode([item["input"]])[0], item["input"].split(), None
+        words, tree = item["input"].split(), None
         if loaded.run.config.task == "parsing":
             from transformer.families.parsing import trees
 
             tree = trees.from_text(item["reference"])
             words = list(tree.words)
-        begins = [piece.startswith("▁") for piece in pieces.pieces(ids[:-1])]
+        arrays = attention_weights.pair_weights(run, item["input"], "")
+        if "encoder" not in arrays:
+            return
+        begins = [piece.startswith("▁") for piece in arrays["source"][:-1]]
         if len(words) < 2 or not begins[0] or sum(begins) != len(words):
             continue  # the vocabulary has other words, such as characters
-        source = tokenizer.padded([ids], 1, batch_sizes.next_power_of_two(len(ids)))
-        inputs = pairs.inputs_of_single_pairs(source, np.full((1, 1), tokenizer.END))
-        sown = attention_weights.batch_weights(loaded.params, inputs, model=loaded.model)
-        if "encoder" not in sown:
-            return
         related = surface_relations(words) | ({FAR_VERB: far_verbs(tree)} if tree else {})
-        weights_LHSS = jax.device_get(sown["encoder"])[:, 0, :, : len(ids), : len(ids)]
         numbers = np.cumsum(begins) - 1
-        yield Read(words, related, between_words(weights_LHSS, numbers))
+        yield Read(words, related, between_words(arrays["encoder"], numbers))
 
 
 def between_words(weights_LHSS: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
@@ -100,16 +98,16 @@ def between_words(weights_LHSS: np.ndarray, numbers: Sequence[int]) -> np.ndarra
 
 
 def followed(sentences: Sequence[Read], relation: str) -> np.ndarray:
-    """Returns whether a choice follows a relation, [L * H + DISTANCES, words that have it]."""
+    """Returns whether a choice follows a relation, [L * H + OFFSETS, words that have it]."""
     columns = []
     for read in sentences:
         related_WV = read.related[relation]
         W = len(related_WV)
         keys_HW = read.weights_LHWV.argmax(axis=-1).reshape(-1, W)
-        keys_DW = np.arange(W) + np.array(DISTANCES)[:, None]
+        keys_DW = np.arange(W) + np.array(OFFSETS)[:, None]
         keys_CW = np.concatenate([keys_HW, np.where(keys_DW >= 0, keys_DW, W + 1)])
         # Key W + 1 and those after it do not exist.
-        padded = np.pad(related_WV, ((0, 0), (0, W + len(DISTANCES))))
+        padded = np.pad(related_WV, ((0, 0), (0, W + len(OFFSETS))))
         columns.append(padded[np.arange(W), keys_CW][:, related_WV.any(axis=1)])
     return np.concatenate(columns, axis=1)
 

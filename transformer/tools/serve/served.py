@@ -43,7 +43,7 @@ def _inside(
     if len(ids) > min(LONGEST, translator.decode.max_length):
         return [Section("Attention", [f"Not drawn: the sentence has more than {LONGEST} pieces."])]
     sections = []
-    attention = attention_view.of_pair(run, text, hypotheses[0].text)
+    attention = attention_view.pair_example(run, text, hypotheses[0].text)
     if attention.maps:
         view = attention_view.view([attention])
         sections.append(Section("Attention", [attention_view.ABOUT, view]))
