@@ -15,6 +15,7 @@ ROWS = fidelity.read()["rows"]
 GOLDEN = test_configs.PAPER | test_configs.BASE | test_configs.ENDE
 
 
+@pytest.mark.slow
 def test_the_tables_are_those_of_configs_and_models():
     assert fidelity.filled(PAGE) == PAGE
 

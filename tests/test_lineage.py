@@ -70,6 +70,7 @@ def test_every_config_can_be_loaded():
         assert config_files.load_config(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SET, ids=" ".join)
 def test_keys_can_be_set(settings):
     """In the first config of DEFAULTS that has them all."""

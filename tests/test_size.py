@@ -7,6 +7,7 @@ change adds is paid for by what it removes.
 """
 
 import ast
+import functools
 import io
 import pathlib
 import signal
@@ -15,7 +16,7 @@ import tokenize
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LIMITS = {"core": 5_829, "families": 4_505, "tools": 6_297, "tests": 25_848, "words": 38_000}
+LIMITS = {"core": 5_829, "families": 4_505, "tools": 6_297, "tests": 25_846, "words": 38_000}
 OF_A_FOLDER = {"families": 700, "tools": 1_000}
 BLANK = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
@@ -37,6 +38,7 @@ def lines_of_code(text: str) -> int:
     return len(lines)
 
 
+@functools.cache
 def sizes() -> dict[str, dict[str, int]]:
     """Returns {name in LIMITS: {folder: its size}}; launch.py is of the core, tests count whole."""
     library, counts = ROOT / "transformer", {name: {} for name in LIMITS}

@@ -14,6 +14,7 @@ from conformance import tables
 from conformance.mixing import LONG, D, begin, check_steps, distance, mix, row, step
 from conformance.tiny_models import PARTS
 from helpers import tiny
+from helpers.cases import slow_but
 from helpers.layers import products
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -23,9 +24,9 @@ TEXTS = (33, 25)  # lengths of the texts of a row; padding is behind them
 
 
 def cases(*needed):
-    """Makes a test one of each mixer, or of each that says no to none of `needed`."""
+    """Makes a test one of each mixer that says no to none of `needed`; most are slow."""
     names = [x for x in tables.parts("mixer") if all(can(x, what) for what in needed)]
-    return pytest.mark.parametrize("name", names)
+    return pytest.mark.parametrize("name", slow_but(names, "mixer/attention"))
 
 
 def can(name, what):

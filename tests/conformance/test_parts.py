@@ -101,6 +101,7 @@ def test_a_number_that_cannot_be_is_named_by_its_key(part):
             tiny_models.case(f"transformer/{part}", **changes)
 
 
+@pytest.mark.slow
 @cases("score", "positions", "feed_forward", "residual")
 def test_multiply_adds_are_those_of_its_products(part):
     case, inputs, _ = case_of(part)

@@ -13,6 +13,7 @@ import pytest
 from conformance import tables, tiny_tasks
 from conformance.tiny_tasks import TINY
 from helpers import layouts, tiny
+from helpers.cases import slow_but
 
 from transformer import registry
 from transformer.distributed import parallel_step
@@ -41,6 +42,7 @@ class Run(NamedTuple):
 
 
 CASES = tables.cases("TASK", TINY)
+TRAINED = pytest.mark.parametrize("run", slow_but(CASES, "translation"), indirect=True)
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -214,6 +216,7 @@ def test_what_a_model_sows_is_in_the_loss(run):
     assert "penalty" in after, f"{run.name}: what is sown as 'penalty' is not logged by this name"
 
 
+@TRAINED
 def test_a_checkpoint_restores_to_the_same_evaluation(finished):
     run, logged = finished, [x for x in read(finished.workdir) if x["kind"] == "validation"]
     scores = run.task.evaluate(run.params)
@@ -221,6 +224,7 @@ def test_a_checkpoint_restores_to_the_same_evaluation(finished):
     assert not differing, f"{run.name}: {differing} of a restored checkpoint are not those logged"
 
 
+@TRAINED
 def test_a_run_is_resumed_with_the_config_that_it_began_with(finished):
     try:
         identity = prepare.prepare(finished.given, finished.workdir).identity

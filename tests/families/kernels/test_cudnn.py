@@ -83,6 +83,7 @@ def test_cudnn_needs_bfloat16_even_lengths_and_a_plugin(monkeypatch, dtype, T, S
         cudnn.by_cudnn(q, (k, v), jnp.ones((1, T, S), bool))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{}, {"positions": "rotary"}, {"mixer": "grouped_query(num_key_heads=1)"}]
 )

@@ -3,6 +3,7 @@
 import random
 
 import numpy as np
+from conformance import tiny_tasks
 from helpers import tiny
 
 from configs import language_modelling
@@ -48,28 +49,14 @@ def config(folder, changes=None):
     """The config of a tiny run on the text that `write_text` has written into the folder."""
     config = language_modelling.get_config().copy_and_resolve_references()
     values = {
-        "compilation_cache": "",
-        "data.directory": str(folder),
-        "data.data_dir": str(folder / "data"),
-        "data.train": "all.txt[:80%]",
-        "data.validation": "all.txt[80%:]",
-        "data.context_length": 12,
-        "data.batch_tokens": 8 * 12,
-        "vocabulary.kind": "characters",
-        "vocabulary.size": 18,
-        "model.d_ff": 24,
-        "model.d_model": 16,
-        "model.num_heads": 2,
-        "model.num_layers": 1,
-        "model.max_positions": 12,
-        "optimizer.schedule.warmup_steps": 2,
-        "optimizer.schedule.decay_steps": 12,
-        "train.num_steps": 12,
-        "train.log_every": 1,
-        "train.save_every": 6,
-        "evaluate.every": 3,
-        "evaluate.batch_tokens": 8 * 12,
-        "evaluate.samples": 0,
+        **{**tiny_tasks.LAYERS, "model.max_positions": 12, "compilation_cache": ""},
+        **{"data.directory": str(folder), "data.data_dir": str(folder / "data")},
+        **{"data.train": "all.txt[:80%]", "data.validation": "all.txt[80%:]"},
+        **{"data.context_length": 12, "data.batch_tokens": 8 * 12},
+        **{"vocabulary.kind": "characters", "vocabulary.size": 18},
+        **{"optimizer.schedule.warmup_steps": 2, "optimizer.schedule.decay_steps": 12},
+        **{"train.num_steps": 12, "train.log_every": 1, "train.save_every": 6},
+        **{"evaluate.every": 3, "evaluate.batch_tokens": 8 * 12, "evaluate.samples": 0},
     }
     config.update_from_flattened_dict({**values, **(changes or {})})
     return config

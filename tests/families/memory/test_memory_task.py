@@ -108,6 +108,7 @@ def test_training_draws_new_items_of_all_its_lengths(variant):
     assert not {*long} & {*items_of(memory_task.build(config, None).batches[0])}
 
 
+@pytest.mark.slow
 def test_a_run_learns_and_its_result_has_the_accuracy_of_each_length(tmp_path, capsys):
     """The result is a line of evaluations.jsonl, from which curves over the lengths are drawn."""
     steps = {"train__num_steps": 40, "evaluate__every": 20, "train__log_every": 20}

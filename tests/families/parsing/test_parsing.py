@@ -18,6 +18,7 @@ def configure(folder, changes):
     return config
 
 
+@pytest.mark.slow
 def test_a_run_learns_is_scored_and_parses(tmp_path, answered, capsysbinary):
     changes = {"train.num_steps": 40, "train.save_every": 40, "evaluate.every": 20}
     config = configure(tmp_path, {**changes, "optimizer.schedule.warmup_steps": 10})

@@ -36,6 +36,7 @@ def trained(configure, folder):
     return folder / "run"
 
 
+@pytest.mark.slow
 def test_a_run_learns_and_is_scored(trained):
     lines = read(trained)
     validations = [x for x in lines if x["kind"] == "validation"]
@@ -56,6 +57,7 @@ def test_a_run_learns_and_is_scored(trained):
     assert saved_config.read_config(trained).data.num_classes == 3
 
 
+@pytest.mark.slow
 def test_classify_answers_as_evaluated(trained, folder, answered):
     """Each line by itself: of any length, in order, whatever the batches."""
     texts = [line.split("\t", 1)[1] for line in (folder / "test.tsv").read_text().splitlines()]
@@ -100,6 +102,7 @@ def test_texts_to_classify_that_have_their_labels_are_said_once(configure, tmp_p
         assert said == [classification.LABELLED] * (first in lines)
 
 
+@pytest.mark.slow
 def test_pairs_are_learnt_and_classified_as_evaluated(configure, tmp_path, answered):
     """The label is that of a word in the second text."""
     for split, count in (("train", 320), ("validation", 40), ("test", 50)):
@@ -134,6 +137,7 @@ def test_a_label_that_training_never_saw_is_named(configure, folder, tmp_path):
         classification.prepare(config, tmp_path / "run", None)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder, tmp_path):
     copied, texts = shutil.copytree(trained, tmp_path / "run"), tmp_path / "texts"
     texts.mkdir()

@@ -47,6 +47,7 @@ def scores(config, folder):
     return masked_language.evaluator(config, folder, run.model, "validation").score(run.params)[0]
 
 
+@pytest.mark.slow
 def test_a_run_learns_and_is_scored(pretrained, capsys):
     lines = read(pretrained)
     validations = [x for x in lines if x["kind"] == "validation"]
@@ -65,6 +66,7 @@ def test_a_run_learns_and_is_scored(pretrained, capsys):
     assert not any("\t" in text for text in texts)  # the labels are not read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", [True, False])
 def test_validation_masks_the_same_tokens_each_time(pretrained, pack):
     """Whatever the batches; other masks would give another loss."""

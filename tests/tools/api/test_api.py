@@ -128,6 +128,7 @@ def test_a_classifier_of_images_reads_paths_and_arrays(saved, tmp_path):
             model.classify(other)
 
 
+@pytest.mark.slow
 def test_training_gives_its_lines_stops_and_goes_on(tmp_path, capsys):
     config, handlers = tiny_tasks.config("translation", tmp_path), []
     lines, other = [], tmp_path / "stopped"
