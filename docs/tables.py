@@ -109,7 +109,7 @@ def cells(row: dict) -> Iterator[str]:
     yield f"{row['parameters']:,}" if row["parameters"] else ""
     low, high = row["interval"] or (0, 0)
     yield f"{runs[0]['bleu']:.1f}" + (f" ± {(high - low) / 2:.1f}" if high else "")
-    yield "" if row["p"] is None else f"{row['p']:.3f}" if row["p"] >= 0.001 else "< 0.001"
+    yield "" if row["p"] is None else f"{row['p']:.3f}" if row["p"] >= 0.001 else "<0.001"
     yield over_seeds(runs, "bleu", ".1f") if len(runs) > 1 else ""
     yield over_seeds(runs, "nats_per_token", ".2f")
     yield f"{row['ms']:.0f}" if row["ms"] else ""

@@ -42,13 +42,9 @@ def config(folder, data_dir, defaults=classification, **changes):
             "vocabulary.size": 277,
             "compilation_cache": "",
             **{f"model.{name}": x for name, x in MODEL.items()},
-            "optimizer.schedule.peak_value": 1e-2,
-            "optimizer.schedule.warmup_steps": 5,
-            "optimizer.schedule.decay_steps": 40,
-            "train.num_steps": 40,
-            "train.save_every": 10,
-            "train.log_every": 10,
-            "evaluate.every": 10,
+            **{"optimizer.schedule.peak_value": 1e-2, "optimizer.schedule.warmup_steps": 5},
+            **{"optimizer.schedule.decay_steps": 40, "train.num_steps": 40},
+            **{"train.save_every": 10, "train.log_every": 10, "evaluate.every": 10},
             **changes,
         }
     )

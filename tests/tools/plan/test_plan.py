@@ -25,18 +25,9 @@ from transformer.workdir import key_tables
 
 ROOT = Path(__file__).resolve().parents[3]
 # A model that mostly communicates params; all sharded dimensions are divisible by eight.
-SMALL = {
-    "vocabulary.size": 1024,
-    "model.d_model": 128,
-    "model.d_ff": 512,
-    "model.num_heads": 8,
-    "model.num_layers": 1,
-    "data.max_length": 16,
-    "data.row_length": 16,
-    "data.batch_tokens": 256,
-    "loss.blocks": 1,
-    "plan.num_devices": 8,
-}
+SMALL = {"vocabulary.size": 1024, "model.d_model": 128, "model.d_ff": 512, "model.num_heads": 8}
+SMALL |= {"model.num_layers": 1, "data.max_length": 16, "data.row_length": 16}
+SMALL |= {"data.batch_tokens": 256, "loss.blocks": 1, "plan.num_devices": 8}
 # The embedding, three attentions, two feed-forward networks, five norms.
 PARAMETERS = 1024 * 128 + 12 * 128**2 + 4 * 128 * 512 + 2 * (512 + 128) + 2 * 5 * 128
 
@@ -128,17 +119,9 @@ print(grown, result["bytes_per_device"]["total"])
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
 def test_a_training_step_takes_the_memory_that_was_planned():
     """Measured as the growth of a process with one device; the state is half of it."""
-    values = {
-        "model.d_model": 256,
-        "model.d_ff": 8192,
-        "model.num_heads": 4,
-        "model.num_layers": 2,
-        "vocabulary.size": 2000,
-        "data.batch_tokens": 512,
-        "data.row_length": 32,
-        "data.max_length": 32,
-        "parallel.strategy": "jit",
-    }
+    values = {"model.d_model": 256, "model.d_ff": 8192, "model.num_heads": 4, "model.num_layers": 2}
+    values |= {"vocabulary.size": 2000, "data.batch_tokens": 512, "data.row_length": 32}
+    values |= {"data.max_length": 32, "parallel.strategy": "jit"}
     # Large arrays are mapped separately: otherwise some reuse the compiler's freed memory.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 16)}
     environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
