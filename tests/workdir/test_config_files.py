@@ -1,5 +1,8 @@
 """Config files: where they are looked for, and one line for a mistake in one."""
 
+import sys
+import types
+
 import pytest
 from helpers.command_line import TEXT, mistake, typed
 
@@ -8,7 +11,9 @@ from configs import parallel_text
 
 def test_a_config_is_looked_for_beside_launch_py_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "configs", mine := types.ModuleType("configs"))  # the user's
     assert typed(TEXT)[2].to_dict() == parallel_text.get_config().to_dict()
+    assert sys.modules["configs"] is mine
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "parallel_text.py").write_text(OWN)
     assert typed(TEXT)[2].mine.gates == 3  # the current folder goes before

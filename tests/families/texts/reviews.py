@@ -51,12 +51,5 @@ def config(folder, data_dir, defaults=classification, **changes):
     return values
 
 
-MODEL = {
-    "d_model": 16,
-    "d_ff": 32,
-    "num_heads": 2,
-    "num_layers": 1,
-    "max_positions": 32,
-    "dropout_rate": 0.0,
-    "attention_dropout_rate": 0.0,
-}
+MODEL = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_layers": 1, "max_positions": 32}
+MODEL |= {"dropout_rate": 0.0, "attention_dropout_rate": 0.0}
