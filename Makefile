@@ -25,7 +25,7 @@ PYTEST = $(VENV)/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8
 test: $(TOOLS)  # what proves the mathematics, the data, a resumed and a killed run: five to seven minutes
 	$(PYTEST) -m "not slow" $(TESTS)
 
-test-slow: $(TOOLS)  # long matrices: of kills, meshes, several processes, damage
+test-slow: $(TOOLS)  # runs of families, contracts of mixers, matrices of kills, meshes, damage
 	$(PYTEST) -m "slow and not nightly"
 
 test-all: $(TOOLS)  # both

@@ -29,6 +29,6 @@ def test_padding_and_start_are_never_written(name):
     bounds = table_model.bounds([8] * rows, 9)
     final = table_model.search(method, table_model.table_step, tables, state, bounds, **options)
     for tokens, scores in zip(final.tokens_BWT, final.scores_BW, strict=True):
-        found = table_model.hypotheses(tokens, scores)
-        assert found
-        assert not {PAD, START} & {token for ids, _ in found for token in ids}
+        hypotheses = table_model.hypotheses(tokens, scores)
+        assert hypotheses
+        assert not {PAD, START} & {token for ids, _ in hypotheses for token in ids}

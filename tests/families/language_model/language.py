@@ -48,15 +48,13 @@ def write_text(folder, count=60, seed=0):
 def config(folder, changes=None):
     """The config of a tiny run on the text that `write_text` has written into the folder."""
     config = language_modelling.get_config().copy_and_resolve_references()
-    values = {
-        **{**tiny_tasks.LAYERS, "model.max_positions": 12, "compilation_cache": ""},
-        **{"data.directory": str(folder), "data.data_dir": str(folder / "data")},
-        **{"data.train": "all.txt[:80%]", "data.validation": "all.txt[80%:]"},
-        **{"data.context_length": 12, "data.batch_tokens": 8 * 12},
-        **{"vocabulary.kind": "characters", "vocabulary.size": 18},
-        **{"optimizer.schedule.warmup_steps": 2, "optimizer.schedule.decay_steps": 12},
-        **{"train.num_steps": 12, "train.log_every": 1, "train.save_every": 6},
-        **{"evaluate.every": 3, "evaluate.batch_tokens": 8 * 12, "evaluate.samples": 0},
-    }
+    values = {**tiny_tasks.LAYERS, "model.max_positions": 12, "compilation_cache": ""}
+    values |= {"data.directory": str(folder), "data.data_dir": str(folder / "data")}
+    values |= {"data.train": "all.txt[:80%]", "data.validation": "all.txt[80%:]"}
+    values |= {"data.context_length": 12, "data.batch_tokens": 8 * 12}
+    values |= {"vocabulary.kind": "characters", "vocabulary.size": 18}
+    values |= {"optimizer.schedule.warmup_steps": 2, "optimizer.schedule.decay_steps": 12}
+    values |= {"train.num_steps": 12, "train.log_every": 1, "train.save_every": 6}
+    values |= {"evaluate.every": 3, "evaluate.batch_tokens": 8 * 12, "evaluate.samples": 0}
     config.update_from_flattened_dict({**values, **(changes or {})})
     return config
