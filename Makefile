@@ -22,7 +22,7 @@ train: $(INSTALLED)
 # files: tests of a file share what they trained.
 WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST = $(VENV)/bin/python -m pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
-test: $(TOOLS)  # what proves the mathematics, the data, a resumed and a killed run: five to seven minutes
+test: $(TOOLS)  # what proves the mathematics, the data, a resumed and a killed run: five to eight minutes
 	$(PYTEST) -m "not slow" $(TESTS)
 
 test-slow: $(TOOLS)  # runs of families, contracts of mixers, matrices of kills, meshes, damage
