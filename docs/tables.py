@@ -2,7 +2,8 @@
 
     python -m docs.tables
     python -m docs.tables --commands
-    python -m docs.tables --sweep boxes=FOLDER --measured "e782601, Xeon" --times ms.json
+    python -m docs.tables --sweep boxes=FOLDER --measured "e782601, Xeon"
+    python -m docs.tables --times boxes=ms.json
 
 The file is {title: table}; one page has each table behind the comment <!-- title -->. A table has
 columns, {name: format}, and rows, {column: value}. Text may quote a row that has a name, as in
@@ -10,8 +11,8 @@ columns, {name: format}, and rows, {column: value}. Text may quote a row that ha
 row or its table has says how it was measured: commands, commit, CPU, seeds, source.
 
 The second command prints the commands, but for those whose FOLDER one has to make. The third first
-takes the rows that a sweep has finished in FOLDER, measured at a commit on a CPU. `--times` is what
-`benchmarks.step_time_by_length --json` wrote.
+takes the rows that a sweep has finished in FOLDER, measured at a commit on a CPU. The fourth takes
+the milliseconds of a step of each row, as `benchmarks.step_time_by_length --json` wrote them.
 """
 
 import argparse
@@ -123,9 +124,7 @@ def over_seeds(runs: list[dict], score: str, form: str) -> str:
     return f"{text} ± {statistics.stdev(values):{form}}" if len(values) > 1 else text
 
 
-def take(
-    results: list[dict], folder: Path, measured: str, times: dict[str, list[float]]
-) -> list[dict]:
+def take(results: list[dict], folder: Path, measured: str) -> list[dict]:
     """Returns results with the finished rows of a sweep; a row measured again keeps its place."""
     rows = json.loads((folder / "sweep.json").read_text("utf-8"))["rows"]
     rows = [row for row in rows if row["runs"][0]["scores"]]
@@ -141,7 +140,7 @@ def take(
             "runs": [{"seed": x["seed"]} | {k: x["scores"][k] for k in SCORES} for x in runs],
             "interval": score["interval"],
             "p": None if row is rows[0] else score["p"],
-            "ms": times.get(row["row"], [None])[0],
+            "ms": known.get(row["row"], {}).get("ms"),
             "measured": measured,
         }
     return [*known.values()]
@@ -159,7 +158,7 @@ def main() -> None:
     parser = argparse.ArgumentParser("docs.tables", description=__doc__.splitlines()[0])
     parser.add_argument("--sweep", metavar="NAME=FOLDER", help="a sweep whose rows are taken")
     parser.add_argument("--measured", metavar="COMMIT, CPU", help="how these were measured")
-    parser.add_argument("--times", type=Path, help="the milliseconds of a step of each row")
+    parser.add_argument("--times", metavar="NAME=FILE", help="milliseconds a step of its rows")
     parser.add_argument("--commands", action="store_true", help="print the commands, write nothing")
     arguments = parser.parse_args()
     results = json.loads(RESULTS.read_text("utf-8"))
@@ -168,10 +167,14 @@ def main() -> None:
         return
     if arguments.sweep:
         name, _, folder = arguments.sweep.partition("=")
-        times = json.loads(arguments.times.read_text()) if arguments.times else {}
         rows = results[name]["rows"]
-        results[name]["rows"] = take(rows, Path(folder), arguments.measured, times)
-        RESULTS.write_text(compact(results), "utf-8")
+        results[name]["rows"] = take(rows, Path(folder), arguments.measured)
+    if arguments.times:
+        name, _, file = arguments.times.partition("=")
+        times = json.loads(Path(file).read_text("utf-8"))
+        for row in results[name]["rows"]:
+            row["ms"] = round(times[row["row"]][0], 1)
+    RESULTS.write_text(compact(results), "utf-8")
     for page in PAGES:
         page.write_text(filled(page.read_text("utf-8"), results), "utf-8")
 
