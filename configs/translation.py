@@ -8,7 +8,7 @@ presets of tensor2tensor (the authors' code).
 
 from ml_collections import ConfigDict
 
-from configs import _keys, _layers, _run, _sampling, _vocabulary
+from configs import _keys, _layers, _rules, _run, _sampling, _vocabulary
 
 KEYS = {
     **_run.KEYS,
@@ -59,8 +59,10 @@ KEYS = {
     # Further references of evaluate.split: comma-separated files in data.directory.
     "evaluate.references": "",
     "evaluate.samples": [3, "at least 0"],  # translations to log after each validation
-    # Or 'sample', or 'mbr' for minimum Bayes risk over samples.
+    # Or 'sample'; 'mbr', minimum Bayes risk over samples; 'diverse' beam search; 'terminology'.
     "decode.method": ["beam", "a name in registry.METHODS"],
+    # Of a search: 'no_repeat_ngram(size=3),repetition(penalty=1.2),forbidden(file='words.txt')'.
+    "decode.rules": "",
     "decode.beam_width": [4, "at least 1"],
     # 'gnmt': ((5 + length) / 6)^alpha, the paper's; 'power': length^alpha; or 'none'.
     "decode.length_penalty": ["gnmt", ("gnmt", "power", "none")],
@@ -71,6 +73,7 @@ KEYS = {
     "decode.stopping": ["best", ("best", "full", "ahead")],
     "decode.num_hypotheses": [1, "at least 1"],  # translations to output per line
     **_sampling.KEYS,
+    **_rules.KEYS,
     "decode.seed": [0, "at least 0"],  # of sampling methods
     # Minimum number of output pieces, without the end symbol.
     "decode.min_length": [0, "at least 0"],

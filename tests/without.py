@@ -63,11 +63,12 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     if "tuned" in entries:
         run = root / "configs" / "_run.py"
         run.write_text(run.read_text().replace('"kernels": ["tuned"', '"kernels": ["plain"'))
-    if "sample" in entries:
-        (root / "configs" / "_sampling.py").unlink()
-        task = root / "configs" / "translation.py"
-        text = task.read_text().replace(", _sampling", "").replace("    **_sampling.KEYS,\n", "")
-        task.write_text(text)
+    for method, keys in (("sample", "_sampling"), ("terminology", "_rules")):
+        if method in entries:
+            (root / "configs" / f"{keys}.py").unlink()
+            task = root / "configs" / "translation.py"
+            text = task.read_text().replace(f" {keys},", "").replace(f"    **{keys}.KEYS,\n", "")
+            task.write_text(text)
     configs = delete_configs(root / "configs", entries)
     delete_importers(root, (*packages, *modules, *configs))  # tests/families is `families` to tests
     delete_sweeps(root, entries)

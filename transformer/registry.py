@@ -121,6 +121,15 @@ METHODS = {
     "beam": "transformer.decoding.beam_search:method",
     "sample": "transformer.families.sampling.sampling:method",
     "mbr": "transformer.families.sampling.mbr:method",
+    "diverse": "transformer.families.rules.diverse:method",
+    "terminology": "transformer.families.rules.terminology:method",
+}
+
+# {a name in config.decode.rules: the class of a rule, see decoding/methods.py}
+RULES = {
+    "no_repeat_ngram": "transformer.families.rules.repeats:NoRepeatNgram",
+    "repetition": "transformer.families.rules.repeats:Repetition",
+    "forbidden": "transformer.families.rules.forbidden:forbidden",
 }
 
 # {a name in config.evaluate.scores: a function (config) -> a function that scores translations,

@@ -22,7 +22,7 @@ def build(model=None, batch_decoder=None, **changes):
 
 
 def make_batch_decoder(model, **changes):
-    return BatchDecoder(model, **{**DECODE, **changes})
+    return BatchDecoder(model, PIECES, **{**DECODE, **changes})
 
 
 # Of four lengths, because each is a shape to compile; one line is over-long.

@@ -26,10 +26,10 @@ PENALTIES = [("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.5), ("power", 1.0), ("none
 V, ROWS = 5, 4093
 
 
-def tables(seeds, spread=1.0, end=0.0):
+def tables(seeds, spread=1.0, end=0.0, size=V):
     """Logits by hash, one table per sentence; `end` is added to the end symbol's logits."""
-    noise = [np.random.default_rng(seed).standard_normal((ROWS, V)) for seed in seeds]
-    return (spread * np.array(noise) + end * (np.arange(V) == END)).astype(np.float32)
+    noise = [np.random.default_rng(seed).standard_normal((ROWS, size)) for seed in seeds]
+    return (spread * np.array(noise) + end * (np.arange(size) == END)).astype(np.float32)
 
 
 def table_step(tokens_BWT, position, tables_B, cache, *, count=None):

@@ -35,6 +35,7 @@ class Part(NamedTuple):
 
     source: tuple[int, ...]
     prefix: tuple[int, ...] = ()
+    required: tuple[tuple[int, ...], ...] = ()  # phrases that the output must have
     # (line, part) if sampled; the search's number is appended, and all are folded into the seed.
     random_key: tuple[int, ...] = ()
 
@@ -45,8 +46,13 @@ class BatchDecoder:
     On one device, `decode.workers` threads search a batch each. Each static shape is compiled once.
     """
 
-    def __init__(self, model: nn.Module, **decode: int | float | str):
-        """Takes the keys of config.decode; UserError for values that its method refuses."""
+    def __init__(
+        self, model: nn.Module, vocabulary: tokenizer.Pieces | None, **decode: int | float | str
+    ):
+        """Takes the keys of config.decode; UserError for values that its method refuses.
+
+        `vocabulary` is the target's, for rules; None to check the keys.
+        """
         self.model = model
         self.decode = decode = methods.Decode(**decode)
         self.workers = compiled.Workers(decode.workers)
@@ -54,8 +60,10 @@ class BatchDecoder:
         self._start = functools.partial(
             compiled.start, seed=decode.seed, model=model, num_beams=method.num_beams
         )
+        rules = methods.made(decode.rules, vocabulary)
+        options = method.options + ((("rules", rules),) if rules else ())
         self._advance = functools.partial(
-            compiled.advance, model=model, extend=method.extend, options=method.options
+            compiled.advance, model=model, extend=method.extend, options=options
         )
 
     def __call__(
@@ -175,23 +183,29 @@ class BatchDecoder:
         """Returns the bounds of a batch padded to `rows`.
 
         max_length is the source's length + extra_length (paper 6.1), and at least min_length and
-        the prefix's length. Padded rows have 0, so that they end at the first step.
+        the length of prefix and required phrases. Padded rows have 0, so that they end at the first
+        step.
         """
         least, extra_length = self.decode.min_length, self.decode.extra_length
         # The source's length excludes its end symbol.
-        limits = [
-            max(len(part.source) - 1 + extra_length, least, len(part.prefix)) for part in batch
-        ]
+        given = lambda part: len(part.prefix) + sum(map(len, part.required))
+        limits = [max(len(part.source) - 1 + extra_length, least, given(part)) for part in batch]
         # Computed from the padded length of the longest source, so that the room takes few values.
         # Only a long prefix or min_length makes max(limits) + 1 (the end symbol) larger.
         longest = max(len(part.source) for part in batch)
         usual = batch_sizes.positions_per_row(longest, extra_length)
         most_room = batch_sizes.next_power_of_two(max(usual, max(limits) + 1))
         padded = lambda numbers: np.pad(np.array(numbers, np.int32), (0, rows - len(batch)))
+        # Powers of two, so that few shapes are compiled.
+        phrases = [part.required for part in batch] + [()] * (rows - len(batch))
+        longest = max(len(ids) for part in phrases for ids in (*part, ()))
+        P, L = (batch_sizes.next_power(2, n) for n in (max(map(len, phrases)), longest))
+        required_BPL = np.stack([tokenizer.padded(x, P, L) for x in phrases]) if longest else None
         return Bounds(
             min_length_B=padded([least] * len(batch)),
             max_length_B=padded(limits),
             prefix_BM=tokenizer.padded([part.prefix for part in batch], rows, most_room),
+            required_BPL=required_BPL,
         )
 
     def _search_batch(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:

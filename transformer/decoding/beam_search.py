@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD, START
-from transformer.decoding.methods import Decode, Method, check_num_hypotheses
+from transformer.decoding.methods import Decode, Method, Rule, check_num_hypotheses
 from transformer.models.cache import grow, lengthened, reorder
 
 Array = jax.Array
@@ -65,6 +65,8 @@ class Bounds(NamedTuple):
     min_length_B: Array  # tokens before the end symbol
     max_length_B: Array  # tokens before the end symbol
     prefix_BM: Array  # forced first tokens, then padding; M is the largest room of the search
+    # P phrases of up to L tokens that methods with `Method.required` put into the output, padded
+    required_BPL: Array | None = None
 
 
 class DecodingState(NamedTuple):
@@ -121,19 +123,26 @@ def extend(
     state: DecodingState,
     *,
     never: tuple[int, ...] = (),
+    rules: tuple[Rule, ...] = (),
     rng_B: Array | None = None,
     **options: Any,
 ) -> DecodingState:
     """Takes one step of a search for the highest log P(Y) / length_penalty(|Y|).
 
-    The module's docstring has an example. No hypothesis contains a token of `never`. Beam search
-    ignores `rng_B`, the keys of sampling methods. `options` are those of `select`.
+    The module's docstring has an example. No hypothesis contains a token of `never`. Rules change
+    log P. Beam search ignores `rng_B`, the keys of sampling methods. `options` are those of
+    `select`.
     """
-    return select(*candidates(step, memory, bounds, state, never), state, bounds, **options)
+    return select(*candidates(step, memory, bounds, state, never, rules), state, bounds, **options)
 
 
 def candidates(
-    step: Step, memory: Any, bounds: Bounds, state: DecodingState, never: tuple[int, ...] = ()
+    step: Step,
+    memory: Any,
+    bounds: Bounds,
+    state: DecodingState,
+    never: tuple[int, ...] = (),
+    rules: tuple[Rule, ...] = (),
 ) -> tuple[Candidates, Any]:
     """Returns the candidates of t + 1 tokens, and the cache with the live beams' last tokens."""
     t, W = state.t, state.scores_BW.shape[1]
@@ -147,9 +156,13 @@ def candidates(
     is_duplicate = (t == 0) & (jnp.arange(W) > 0)
     offset_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW) - total_BW
 
+    ruled_BWV = logits_BWV
+    if rules:  # which need log P; otherwise that of all V tokens is never written
+        ruled_BWV = under(rules, logits_BWV - total_BW[:, :, None], state) + total_BW[:, :, None]
     # The index is parent * V + token: 2 * V + 7 is token 7 of beam 2.
-    log_probs_BE, index_BE = likeliest(logits_BWV, offset_BW, forbidden_BF, 2 * W)
-    # A forced token is each beam's only continuation: W candidates, then W with log P -inf.
+    log_probs_BE, index_BE = likeliest(ruled_BWV, offset_BW, forbidden_BF, 2 * W)
+    # A forced token is each beam's only continuation: W candidates, then W with log P -inf. Rules
+    # do not change it.
     forced_BW = take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
     padding = ((0, 0), (0, W))
     forced_BE = jnp.pad(forced_BW + offset_BW, padding, constant_values=-jnp.inf)
@@ -160,7 +173,7 @@ def candidates(
     index_BE = jnp.where(is_forced_B1, beam_BE * V + forced_B[:, None], index_BE)
 
     parents_BE, token_BE = divided(index_BE, V)
-    tokens_BET = _take(state.live_tokens_BWT, parents_BE).at[:, :, t].set(token_BE)
+    tokens_BET = take(state.live_tokens_BWT, parents_BE).at[:, :, t].set(token_BE)
     return Candidates(log_probs_BE, parents_BE, tokens_BET, token_BE == END), cache
 
 
@@ -200,9 +213,9 @@ def select(
     # An inactive sentence stays inactive and keeps its finished hypotheses.
     return DecodingState(
         t=t + 1,
-        live_tokens_BWT=_take(tokens_BET, live_BW),
+        live_tokens_BWT=take(tokens_BET, live_BW),
         live_log_probs_BW=live_log_probs_BW,
-        tokens_BWT=_take(finished, best_BW),
+        tokens_BWT=take(finished, best_BW),
         scores_BW=scores_BW,
         active_B=state.active_B & goes_on_B,
         cache=reorder(cache, take_along_axis(parents_BE, live_BW, axis=1)),
@@ -243,12 +256,19 @@ def last_tokens(state: DecodingState) -> Array:
     return jnp.where(state.t == 0, START, tokens_BW1)
 
 
-def _take(tokens_BWT: Array, index_BE: Array) -> Array:
+def take(tokens_BWT: Array, index_BE: Array) -> Array:
     """Gathers hypotheses by beam: [B, W, T] -> [B, E, T]."""
     return take_along_axis(tokens_BWT, index_BE[:, :, None], axis=1)
 
 
 # Constraints on the next token, and the top-k of continuations.
+
+
+def under(rules: tuple[Rule, ...], log_probs_BWV: Array, state: DecodingState) -> Array:
+    """Returns log P of the next token, changed by rules (see methods.py)."""
+    for rule in rules:
+        log_probs_BWV = rule(log_probs_BWV, state.live_tokens_BWT, state.t)
+    return log_probs_BWV
 
 
 def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array, Array]:
@@ -265,6 +285,35 @@ def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array
     # Column t, which is PAD after a prefix.
     prefix_B = jax.lax.dynamic_slice_in_dim(bounds.prefix_BM, t, 1, axis=1)[:, 0]
     return forbidden_BF, jnp.where(t < bounds.max_length_B, prefix_B, END)
+
+
+def next_log_probs(
+    step: Step,
+    memory: Any,
+    bounds: Bounds,
+    state: DecodingState,
+    never: tuple[int, ...] = (),
+    rules: tuple[Rule, ...] = (),
+) -> tuple[Array, Any]:
+    """Returns log P of all tokens at position t, -inf if not allowed, and the cache.
+
+    For methods that need the whole distribution, unlike beam search.
+    """
+    t = state.t
+    logits, cache = step(last_tokens(state), t, memory, state.cache)
+    logits_BWV = logits[:, :, 0].astype(jnp.float32)
+    # Sum over all logits, so that forbidden tokens keep their share of P.
+    log_probs_BWV = logits_BWV - jax.nn.logsumexp(logits_BWV, axis=-1)[:, :, None]
+    forbidden_BF, forced_B = constraints(t, bounds, never)
+    V, (_, F) = logits_BWV.shape[-1], forbidden_BF.shape
+    is_forbidden_BV = jnp.pad(forbidden_BF, ((0, 0), (0, V - F)))
+    is_forced_BV = jnp.arange(V) == forced_B[:, None]
+    free_B = forced_B == PAD
+    allowed_BV = jnp.where(free_B[:, None], ~is_forbidden_BV, is_forced_BV)
+    if rules:
+        ruled_BWV = under(rules, log_probs_BWV, state)
+        log_probs_BWV = jnp.where(free_B[:, None, None], ruled_BWV, log_probs_BWV)
+    return jnp.where(allowed_BV[:, None], log_probs_BWV, -jnp.inf), cache
 
 
 def likeliest(

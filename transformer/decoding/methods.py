@@ -1,17 +1,34 @@
-"""The interface of decoding methods, config.decode.method.
+"""The interfaces of decoding methods, config.decode.method, and of rules, config.decode.rules.
 
 A line of registry.METHODS names a function of the values of config.decode that returns a `Method`.
 Batches, compiled stages and the translator work with any method. Beam search is in beam_search.py,
-other methods are in families/sampling.
+other methods are in families/sampling and families/rules.
+
+A line of registry.RULES names a class whose instances are called in each step of a search:
+
+    rule(log_probs_BWV, tokens_BWT, t) -> log_probs_BWV
+
+The live hypotheses are tokens_BWT[:, :, :t]; what follows is undefined. Each further token gets
+another score for its log P; -inf forbids it. Several rules are called in the order of the key. As a
+static argument of a jitted function, a rule is a frozen dataclass of numbers, texts and tuples. Its
+fields are those of the key; `vocabulary`, where it has one, is the target's, or None for a check of
+the config.
 """
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from transformer.errors import UserError
+import jax
 
+from transformer import registry
+from transformer.data.tokenizer import Pieces
+from transformer.errors import UserError
+from transformer.models import boxes
+
+Array = jax.Array
 Decode = types.SimpleNamespace  # the values of config.decode
+Rule = Callable[[Array, Array, Array], Array]
 
 
 class Method(NamedTuple):
@@ -28,6 +45,19 @@ class Method(NamedTuple):
     draws: bool = False  # samples, so that hypotheses of equal parts differ
     # Maps a line's [(text, score), ...] in the order found to those to output, best first.
     rank: Callable[[list], list] = lambda scored: scored
+    # Maps a source text and {term: its translation} to the phrases that its translation must have;
+    # None for methods that cannot require any.
+    required: Callable[[str, Mapping[str, str]], Iterable[str]] | None = None
+
+
+def named(rules: str) -> list[boxes.Named]:
+    """Returns what config.decode.rules names; UserError for an unknown rule or a wrong field."""
+    return boxes.named(registry.RULES, "decode.rules", rules, several=True) if rules else []
+
+
+def made(rules: str, vocabulary: Pieces | None) -> tuple[Rule, ...]:
+    """Returns the rules of config.decode.rules."""
+    return tuple(boxes.constructor(rule, vocabulary=vocabulary)() for rule in named(rules))
 
 
 def check_num_hypotheses(decode: Decode, key: str) -> None:

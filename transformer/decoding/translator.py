@@ -7,7 +7,8 @@ are searched once.
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -24,10 +25,12 @@ Tree = dict
 
 
 class Request(NamedTuple):
-    """A line to translate, and the text that its translation must begin with."""
+    """A line to translate, and what its translation must begin with and have."""
 
     source: str
     prefix: str = ""
+    # {term of the source: its translation}, see Method.required
+    terms: Mapping[str, str] = types.MappingProxyType({})
 
 
 class Hypothesis(NamedTuple):
@@ -38,6 +41,7 @@ class Hypothesis(NamedTuple):
 
     text: str
     score: float
+    missing: tuple[str, ...] = ()  # required phrases that it does not have
 
 
 class Translator:
@@ -54,7 +58,7 @@ class Translator:
         what = "config.decode.max_length + config.decode.extra_length, or min_length + 1"
         fields.check_positions(model, longest, f"{what}, which is {longest}")
         self.model, self.vocabulary = model, vocabulary
-        self.batch_decoder = BatchDecoder(model, **decode)
+        self.batch_decoder = BatchDecoder(model, vocabulary and vocabulary.target, **decode)
         self.decode, self.method = self.batch_decoder.decode, self.batch_decoder.method
 
     def translate(
@@ -116,13 +120,13 @@ class Translator:
         parts), "a" have `parts_of_line` [0], [1, 2], [0] and need three searches.
         """
         index_of_part = {}  # distinct parts, in the order of their first line
-        parts_of_line = []
+        parts_of_line, phrases_of_line = [], []
         numbers, requests = zip(*chunk, strict=True)
         # One call for all lines, because a call per line takes seven times as long.
         texts = [x.source if x.source.strip() else "" for x in requests]
         sources = self.vocabulary.source.encode(texts)
         prefixes = self.vocabulary.target.encode([x.prefix for x in requests])
-        for number, source, (*prefix, _) in zip(numbers, sources, prefixes, strict=True):
+        for (number, request), source, (*prefix, _) in zip(chunk, sources, prefixes, strict=True):
             if len(prefix) > self.decode.max_length:
                 raise UserError(
                     f"line {number + 1}: a prefix of {len(prefix)} pieces is over "
@@ -136,11 +140,15 @@ class Translator:
                     *(number + 1, len(source), self.decode.max_length, len(parts)),
                 )
             parts_of_line.append([])
+            phrases_of_line.append([])
             # The prefix begins the line's translation, so it binds the first part only.
             for i, ids in enumerate(parts):
+                phrases = self._required(number, ids, request.terms)
+                phrases_of_line[-1] += phrases
+                required = tuple(tuple(x) for *x, _ in self.vocabulary.target.encode(phrases))
                 # Equal parts have different samples, because `random_key` makes them distinct.
                 random_key = (number, i) if self.method.draws else ()
-                part = Part(tuple(ids), () if i else tuple(prefix), random_key)
+                part = Part(tuple(ids), () if i else tuple(prefix), required, random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
         num_done = 0
 
@@ -152,9 +160,29 @@ class Translator:
 
         hypotheses = self.batch_decoder(params, list(index_of_part), report)
         report(1)
-        return self._texts([joined([hypotheses[i] for i in parts]) for parts in parts_of_line])
+        found = [joined([hypotheses[i] for i in parts]) for parts in parts_of_line]
+        return self._texts(found, numbers, phrases_of_line)
 
-    def _texts(self, hypotheses_by_line: list[Hypotheses]) -> Iterator[list[Hypothesis]]:
+    def _required(self, number: int, ids: list[int], terms: Mapping[str, str]) -> list[str]:
+        """Returns the phrases that the translation of a part must have."""
+        if not (terms or self.method.required):
+            return []
+        if not self.method.required:
+            raise UserError(f"line {number + 1}: terms need config.decode.method='terminology'")
+        texts = [*terms, *terms.values()] if isinstance(terms, Mapping) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            form = '{"TERM": "TRANSLATION"}'
+            raise UserError(f"line {number + 1}: terms must be {form}, found {terms!r:.80}")
+        [text] = self.vocabulary.source.decode([ids])
+        phrases = self.method.required(text, terms)
+        return tokenizer.normalised(phrases, self.vocabulary.target.normalisation)
+
+    def _texts(
+        self,
+        hypotheses_by_line: list[Hypotheses],
+        numbers: Sequence[int],
+        phrases_by_line: list[list[str]],
+    ) -> Iterator[list[Hypothesis]]:
         """Yields the best `num_hypotheses` of each line, detokenised."""
         flat = [ids for hypotheses in hypotheses_by_line for ids, _ in hypotheses]
         # Byte pieces can spell a line break, but each input line has one output line.
@@ -162,9 +190,17 @@ class Translator:
             text.replace("\n", " ").replace("\r", " ")
             for text in self.vocabulary.target.decode(flat)
         )
-        for hypotheses in hypotheses_by_line:
+        for hypotheses, number, phrases in zip(
+            hypotheses_by_line, numbers, phrases_by_line, strict=True
+        ):
             scored = self.method.rank([(next(texts), score) for _, score in hypotheses])
-            yield list(itertools.starmap(Hypothesis, scored[: self.decode.num_hypotheses]))
+            lacking = lambda text, phrases=phrases: tuple(x for x in phrases if x not in text)
+            best = scored[: self.decode.num_hypotheses]
+            answer = [Hypothesis(text, score, lacking(text)) for text, score in best]
+            if missing := answer[0].missing:
+                missing = ", ".join(missing)
+                logging.warning("line %d: not in its translation: %s", number + 1, missing)
+            yield answer
 
 
 def split(ids: list[int], vocabulary: tokenizer.Pieces, max_length: int) -> Iterator[list[int]]:

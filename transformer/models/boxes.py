@@ -61,7 +61,7 @@ from transformer.errors import UserError
 from transformer.models import fields
 
 Part = Callable[..., nn.Module]
-GIVEN = {"options", "causal", "dtype", "max_positions"} | fields.FLAX
+GIVEN = {"options", "causal", "dtype", "max_positions", "vocabulary"} | fields.FLAX
 PATTERNS = ("mixer", "feed_forward")  # boxes that may differ from layer to layer
 
 
@@ -84,11 +84,16 @@ def part(box: str, text: str, **given: Any) -> Part:
 
 def parts(box: str, pattern: str, num_layers: int, **given: Any) -> tuple[Part, ...]:
     """Returns the constructor of each layer's part."""
-    named = parse(box, pattern)
+    made = [constructor(x, **given) for x in parse(box, pattern)]
     # Layers repeat the pattern: a,a,b in six layers is a,a,b,a,a,b.
-    takes = lambda code: {k: x for k, x in given.items() if k in inspect.signature(code).parameters}
-    made = [functools.partial(x.code, **takes(x.code), **x.fields) for x in named]
     return tuple(made[i % len(made)] for i in range(num_layers))
+
+
+def constructor(named: Named, **given: Any) -> Part:
+    """Returns the code of a part with its own fields and the keywords in `given` that it takes."""
+    takes = inspect.signature(named.code).parameters
+    taken = {key: value for key, value in given.items() if key in takes}
+    return functools.partial(named.code, **taken, **named.fields)
 
 
 def parse(box: str, pattern: str, key: str = "") -> list[Named]:
@@ -97,24 +102,29 @@ def parse(box: str, pattern: str, key: str = "") -> list[Named]:
     UserError if the pattern is not a list of the box's parts with their fields; its message names
     the `key` of config.model, by default the box.
     """
-    key = f"model.{key or box}"
+    table, key = registry.PARTS[box], f"model.{key or box}"
+    return named(table, key, pattern, several=box in PATTERNS)
+
+
+def named(table: dict[str, str], key: str, pattern: str, *, several: bool) -> list[Named]:
+    """Returns what a pattern names in a table of the registry, `several` or one; see `parse`."""
     try:
         elements = ast.parse(f"[{pattern}]", mode="eval").body.elts
         calls = [x if isinstance(x, ast.Call) else ast.Call(x, [], []) for x in elements]
-        named = [(x.func.id, {k.arg: ast.literal_eval(k.value) for k in x.keywords}) for x in calls]
+        found = [(x.func.id, {k.arg: ast.literal_eval(k.value) for k in x.keywords}) for x in calls]
         is_right = bool(calls) and not any(x.args for x in calls)
     except (SyntaxError, AttributeError, ValueError, TypeError):
         is_right = False
-    if not is_right or (len(named) > 1 and box not in PATTERNS):
+    if not is_right or (len(found) > 1 and not several):
         form = "a name with its fields, NAME or NAME(FIELD=1, TEXT='text')"
-        form = f"{form}, or a pattern NAME,NAME" if box in PATTERNS else f"one part: {form}"
+        form = f"{form}, or a pattern NAME,NAME" if several else f"one part: {form}"
         raise UserError(f"config.{key}={pattern!r} must be {form}")
-    return [_with_fields(box, key, *x) for x in named]
+    return [_with_fields(table, key, *x) for x in found]
 
 
-def _with_fields(box: str, key: str, name: str, given: dict) -> Named:
+def _with_fields(table: dict[str, str], key: str, name: str, given: dict) -> Named:
     """Returns a part with all its fields; UserError if the fields `given` do not fit."""
-    code = registry.find(registry.PARTS[box], key, name)
+    code = registry.find(table, key, name)
     own = {k: x for k, x in inspect.signature(code).parameters.items() if k not in GIVEN}
     values = {k: x.default for k, x in own.items() if x.default is not x.empty} | given
     is_of = lambda x, kind: type(x) is kind or (kind is float and type(x) is int)

@@ -29,7 +29,7 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     kernels.chosen().advise(config.model.get("dtype"))
     run = translation.load(config, workdir)
     translator = Translator(run.model, run.vocabulary, **config.decode)
-    request = lambda x: Request(x["source"], x.get("prefix", ""))
+    request = lambda x: Request(x["source"], x.get("prefix", ""), x.get("terms", {}))
     answered = answers(translator, run.params, inputs, request, "translate")
     for number, (hypotheses, values) in enumerate(answered):
         for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
@@ -70,12 +70,13 @@ def _format(
     """Yields the output lines of one input; `values` are its columns or JSON keys."""
     if form == "json":
         best = hypotheses[0]
-        answer = {**values, "translation": best.text, "score": best.score}
+        as_json = lambda x: {"score": x.score} | ({"missing": x.missing} if x.missing else {})
+        answer = {**values, "translation": best.text, **as_json(best)}
         if count > 1:
-            answer["hypotheses"] = [hypothesis._asdict() for hypothesis in hypotheses]
+            answer["hypotheses"] = [{"text": x.text, **as_json(x)} for x in hypotheses]
         yield lines.to_json(answer)
     elif count > 1:
-        for text, score in hypotheses:
+        for text, score, _ in hypotheses:
             yield f"{number} ||| {text} ||| {score:.6f}"
     else:
         yield hypotheses[0].text

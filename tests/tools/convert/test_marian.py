@@ -146,7 +146,10 @@ def change(folder, **changes):
         ({"encoder_ffn_dim": 32, "decoder_ffn_dim": 32}, r"fc1.bias has the shape \[24\], exp"),
         ({"encoder_layers": 2}, r"model.encoder.layers.1.\S+ is missing"),
         ({"encoder_layers": 1, "decoder_layers": 1}, r"model.decoder.layers.1.\S+ is not an array"),
-        ({"no_repeat_ngram_size": 3}, r"config.json: no_repeat_ngram_size=3 is not supported here"),
+        (
+            {"num_beam_groups": 2},
+            r"config.json: num_beam_groups=2 is not supported here: set it to 1",
+        ),
         ({"bad_words_ids": [[5]]}, r"bad_words_ids=\[\[5\]\] is not supported here: set it"),
     ],
 )

@@ -26,13 +26,16 @@ class Capitals:
     def __init__(self):
         self.go, self.lines = threading.Event(), []
 
-    def translate(self, lines, numbers, count):
+    def translate(self, requests, numbers, count):
+        lines = [request.source for request in requests]
         self.lines += lines
         if "wait" in lines:
             assert self.go.wait(60)
         if "bad" in lines:
             raise ValueError("bad")
-        return [[Hypothesis(x.upper() + "!" * k, -k) for k in range(count)] for x in lines]
+        missing = [tuple(request.terms) for request in requests]
+        best = zip(lines, missing, strict=True)
+        return [[Hypothesis(x.upper() + "!" * k, -k, y) for k in range(count)] for x, y in best]
 
     def page(self, text, hypotheses):
         if text == "draw":
@@ -48,7 +51,8 @@ class Service:
         options = key_tables.set_mode_keys(ConfigDict(), "serve").serve
         options.update(batch_wait=0.0, **changes)
         model = Served(self.model.translate, self.model.page, 4, workers=2)
-        app = application.application({"a": model, "b": model}, options)
+        with_terms = model._replace(takes_terms=True)
+        app = application.application({"a": model, "b": with_terms}, options)
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
         self.server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="critical"))
@@ -120,6 +124,14 @@ def test_a_text_and_a_list_are_answered_in_order(service):
     assert service.translations("a\n\r\nb\x0cc\n", model="b") == ["A\n\nB\x0cC\n"]
     # Half a surrogate pair is no text.
     assert service.translations("x\ud800") == ["X?"]
+
+
+def test_terms_are_each_request_s_own(service):
+    asked = {"text": ["a\nb", "c"], "terms": {"x": "y"}}
+    _, answer = service.ask(body=asked | {"model": "b"})
+    assert [best["missing"] for best, *_ in answer["hypotheses"]] == [["x", "x"], ["x"]]
+    status, answer = service.ask(body=asked)
+    assert (status, answer["error"]) == (422, "terms need a server with decode.method=terminology")
 
 
 def test_hypotheses_of_a_text_are_those_of_its_lines(service):

@@ -16,7 +16,8 @@ class Recorder:
         self.batches, self.go = [], threading.Event()
         self.go.set()
 
-    def __call__(self, texts, numbers):
+    def __call__(self, requests, numbers):
+        texts = [request.source for request in requests]
         self.batches.append(
             [f"{text}{number}" for text, number in zip(texts, numbers, strict=True)]
         )
@@ -47,7 +48,7 @@ async def begun(recorder, count):
 
 def test_a_short_request_shares_the_next_batch_of_a_long_one():
     async def scenario(batcher, recorder):
-        long, short = batcher.submit(["a"] * 4), batcher.submit(["b"])
+        long, short = batcher.submit(["a"] * 4, {}), batcher.submit(["b"], {})
         assert await asyncio.gather(*short, *long) == ["B", "A", "A", "A", "A"]
 
     assert run(scenario, batch_lines=2) == [["a0", "b0"], ["a1", "a2"], ["a3"]]
@@ -56,9 +57,9 @@ def test_a_short_request_shares_the_next_batch_of_a_long_one():
 def test_lines_gather_while_all_workers_are_busy():
     async def scenario(batcher, recorder):
         recorder.go.clear()
-        first = batcher.submit(["a"])
+        first = batcher.submit(["a"], {})
         await begun(recorder, 1)
-        later = [*batcher.submit(["b"]), *batcher.submit(["c"])]
+        later = [*batcher.submit(["b"], {}), *batcher.submit(["c"], {})]
         assert batcher.num_waiting() == 2
         recorder.go.set()
         assert await asyncio.gather(*first, *later) == ["A", "B", "C"]
@@ -70,7 +71,7 @@ def test_lines_gather_while_all_workers_are_busy():
 def test_who_comes_alone_does_not_wait_for_others(wait):
     async def scenario(batcher, recorder):
         for _ in range(3):
-            assert await asyncio.gather(*batcher.submit(["a"])) == ["A"]
+            assert await asyncio.gather(*batcher.submit(["a"], {})) == ["A"]
 
     assert run(scenario, wait=wait) == [["a0"]] * 3
 
@@ -78,11 +79,11 @@ def test_who_comes_alone_does_not_wait_for_others(wait):
 @pytest.mark.parametrize(("wait", "batches"), [(0.0, 3), (60.0, 2)])
 def test_who_came_with_others_waits_for_them(wait, batches):
     async def scenario(batcher, recorder):
-        await asyncio.gather(*batcher.submit(["a", "b"]))
-        first = batcher.submit(["a"])
+        await asyncio.gather(*batcher.submit(["a", "b"], {}))
+        first = batcher.submit(["a"], {})
         await asyncio.sleep(0.05)
         # The batch is full with these.
-        assert await asyncio.gather(*first, *batcher.submit(["b", "c", "d"])) == [*"ABCD"]
+        assert await asyncio.gather(*first, *batcher.submit(["b", "c", "d"], {})) == [*"ABCD"]
 
     assert len(run(scenario, wait=wait)) == batches
 
@@ -91,16 +92,16 @@ def test_long_lines_fill_a_batch(monkeypatch):
     monkeypatch.setattr(batching, "BATCH_CHARACTERS", 5)
 
     async def scenario(batcher, recorder):
-        await asyncio.gather(*batcher.submit(["aaaaaaa", "bb", "bb", "bb", "c"]))
+        await asyncio.gather(*batcher.submit(["aaaaaaa", "bb", "bb", "bb", "c"], {}))
 
     assert run(scenario) == [["aaaaaaa0"], ["bb1", "bb2", "bb3"], ["c4"]]
 
 
 def test_a_line_fails_by_itself():
     async def scenario(batcher, recorder):
-        lines = [*batcher.submit(["a", "bad"]), *batcher.submit(["b"])]
+        lines = [*batcher.submit(["a", "bad"], {}), *batcher.submit(["b"], {})]
         first, failed, last = await asyncio.gather(*lines, return_exceptions=True)
         assert (first, type(failed), last) == ("A", ValueError, "B")
-        assert await asyncio.gather(*batcher.submit(["a"])) == ["A"]
+        assert await asyncio.gather(*batcher.submit(["a"], {})) == ["A"]
 
     assert run(scenario)[0] == ["a0", "b0", "bad1"]

@@ -5,10 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from transformer.data.tokenizer import END, PAD
+from transformer.data.tokenizer import END
 from transformer.decoding import beam_search
 from transformer.decoding.beam_search import Bounds, DecodingState, Step
-from transformer.decoding.methods import Decode, Method
+from transformer.decoding.methods import Decode, Method, Rule
 
 Array = jax.Array
 
@@ -49,22 +49,18 @@ def extend(
     top_k: int,
     top_p: float,
     never: tuple[int, ...] = (),
+    rules: tuple[Rule, ...] = (),
 ) -> DecodingState:
     """Samples the next token of W hypotheses per sentence from P^(1 / temperature).
 
     It never draws tokens outside the `top_k` likeliest (0: all), outside the nucleus of probability
-    `top_p`, or in `never`. The score is the model's log P(Y) / length_penalty(|Y|), without
-    temperature and truncation. A sentence's samples depend on its key only.
+    `top_p`, or in `never`. The score is the model's log P(Y) / length_penalty(|Y|) under `rules`,
+    without temperature and truncation. A sentence's samples depend on its key only.
 
     The W beams are independent: each keeps its index, and a beam that has ended is dead.
     """
     t = state.t
-    logits, cache = step(beam_search.last_tokens(state), t, memory, state.cache)
-    logits_BWV = logits[:, :, 0].astype(jnp.float32)  # T = 1: one new token per beam
-    # Sum over all logits, so that forbidden tokens keep their share of P.
-    allowed_BV = _allowed(logits_BWV.shape[-1], *beam_search.constraints(t, bounds, never))
-    log_probs_BWV = logits_BWV - jax.nn.logsumexp(logits_BWV, axis=-1)[:, :, None]
-    log_probs_BWV = jnp.where(allowed_BV[:, None], log_probs_BWV, -jnp.inf)
+    log_probs_BWV, cache = beam_search.next_log_probs(step, memory, bounds, state, never, rules)
     logits_BWV = truncate(log_probs_BWV / temperature, top_k=top_k, top_p=top_p)
     # Keys by (sentence, position), so that another batch draws the same tokens.
     rng_of_t_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)
@@ -86,13 +82,6 @@ def extend(
         active_B=(live_log_probs_BW > -jnp.inf).any(axis=1),
         cache=cache,
     )
-
-
-def _allowed(num_tokens: int, forbidden_BF: Array, forced_B: Array) -> Array:
-    """Returns the mask [B, V] of the tokens that `constraints` allow."""
-    tokens, (_, F), forced_B1 = jnp.arange(num_tokens), forbidden_BF.shape, forced_B[:, None]
-    is_forbidden_BV = jnp.pad(forbidden_BF, ((0, 0), (0, num_tokens - F)))
-    return jnp.where(forced_B1 == PAD, ~is_forbidden_BV, tokens == forced_B1)
 
 
 def truncate(logits_BWV: Array, *, top_k: int, top_p: float) -> Array:

@@ -48,8 +48,9 @@ class TranslationModel:
     def translate(self, texts: Texts, **decode: Any) -> str | list[str] | Iterator[str]:
         """Translates a string to a string, a list to a list, a generator to a generator.
 
-        `decode` are keys of config.decode: translate(text, beam_width=8, length_alpha=1.0). A
-        generator is read `chunk_lines` texts ahead. UserError for a text of several lines.
+        `decode` are keys of config.decode: translate(text, beam_width=8, length_alpha=1.0), and
+        `terms`, {term: its translation}, with method='terminology'. A generator is read
+        `chunk_lines` texts ahead. UserError for a text of several lines.
         """
         answers = self._hypotheses(several(texts), decode)
         return like_input(texts, (hypotheses[0].text for hypotheses in answers))
@@ -97,8 +98,9 @@ class TranslationModel:
         return align.alignment(self.run.vocabulary, source, target, cross_LHTS, options)
 
     def _hypotheses(self, texts: Iterable[str], decode: dict) -> Iterator[list[Hypothesis]]:
+        terms = decode.pop("terms", {}) if isinstance(decode.get("terms"), dict) else {}
         options = changed(self.config, "decode", decode)
-        requests = (Request(line(text)) for text in texts)
+        requests = (Request(line(text), terms=terms) for text in texts)
         return self._translator(**options).hypotheses(self.run.params, requests)
 
 

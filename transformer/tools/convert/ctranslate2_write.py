@@ -107,8 +107,7 @@ def write(
         [sinusoids_PD] = np.asarray(encoding.encode(np.arange(max(positions, LONGEST))[None]))
     for half, path in (("encoder", POSITIONS[0]), ("decoder", POSITIONS[1])):
         getattr(spec, half).position_encodings.encodings = params.get(path, sinusoids_PD)
-    [norm] = boxes.parse("norm", options.norm)
-    spec.config.layer_norm_epsilon = norm.fields["epsilon"]
+    spec.config.layer_norm_epsilon = boxes.parse("norm", options.norm)[0].fields["epsilon"]
     spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]
     spec.config.eos_token, spec.config.unk_token = pieces[1][END], pieces[1][UNKNOWN]
     # Our encoder reads END after the source, which callers of Translator do not pass.

@@ -14,6 +14,7 @@ from transformer.errors import UserError, quantity
 from transformer.runtime import checksums
 from transformer.tasks import saved_model, vocabularies
 from transformer.tools.convert import arrays, ctranslate2_write, marian, model_card, new_folders
+from transformer.tools.convert.marian_config import rules_of
 from transformer.workdir import saved_config
 
 
@@ -55,8 +56,7 @@ def check(config: ConfigDict, folder: Path) -> None:
 
 def write(folder: Path, config: ConfigDict, source: Path, run: saved_model.SavedModel) -> None:
     """Writes the files of config.export.format."""
-    flat = weights.flatten(run.params)
-    params = {path: np.asarray(array, np.float32) for path, array in flat.items()}
+    params = {x: np.asarray(y, np.float32) for x, y in weights.flatten(run.params).items()}
     if config.export.format == "safetensors":
         arrays.write(folder / "model.safetensors", params)
         _write_run(folder, config, source)
@@ -72,8 +72,7 @@ def write(folder: Path, config: ConfigDict, source: Path, run: saved_model.Saved
     for name, side in vocabulary.sides.items():
         (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
     pieces = [side.pieces(range(len(side))) for side in vocabulary]
-    quantization = config.export.quantization
-    ctranslate2_write.write(folder, run.model, params, pieces, quantization, positions=longest)
+    ctranslate2_write.write(folder, run.model, params, pieces, config.export.quantization, longest)
 
 
 def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
@@ -101,4 +100,5 @@ def _generation(config: ConfigDict, longest: int) -> dict[str, Any]:
         # True: a search ends once `num_beams` hypotheses are finished.
         "early_stopping": decode.stopping == "full",
         "max_length": config.export.max_length or longest,
+        **rules_of(decode.rules),
     }

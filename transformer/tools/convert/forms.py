@@ -52,10 +52,7 @@ def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: st
     options = model.options
     # A size of 0 stands for d_model / num_heads.
     if {options.key_size, options.value_size} - {0, options.d_model / options.num_heads}:
-        raise UserError(
-            f"{program} has heads of d_model / num_heads: config.model.key_size and value_size "
-            "have other sizes"
-        )
+        raise UserError(f"{program} needs config.model.key_size and value_size to be 0")
 
 
 def in_layer(path: str, modules: Collection[str], program: str) -> tuple[str, str, str, str]:

@@ -94,8 +94,7 @@ def check_same(folder: Path) -> None:
     corrupt = checksums.corrupt_files(folder, wanted=is_read, alone=True)
     if corrupt != []:
         raise UserError(
-            f"{folder}: {', '.join(corrupt or [checksums.NAME])} is not what --mode=export has "
-            "written: a model that was changed there cannot be imported"
+            f"{folder}: {', '.join(corrupt or [checksums.NAME])} is not what --mode=export wrote"
         )
 
 

@@ -64,14 +64,13 @@ def read(folder: Path) -> Foreign:
     """
     file = folder / "config.json"
     config = marian_config.read(file, marian_config.CONFIG)
-    fields = marian_config.fields_of(config, file)
     orders, vocabulary = marian_tokenizer.read(folder, config)
     search, is_renormalised = marian_config.search_of(folder, config)
     # `generate` rules PAD and START out, then renormalises, so they have no probability.
     if is_renormalised:
         orders = tuple(order._replace(silent=(PAD, START)) for order in orders)
     return Foreign(
-        fields=fields,
+        fields=marian_config.fields_of(config, file),
         orders=orders,
         vocabulary=vocabulary,
         config={
@@ -119,9 +118,7 @@ def read_params(
             return "" if is_right else f"is not {what}"
 
         places = {path: place_of(path) for path in shapes}
-        params = {}
-        for path, name in places.items():
-            params[path] = _read(source, foreign, path, name, shapes[path])
+        params = {x: _read(source, foreign, x, name, shapes[x]) for x, name in places.items()}
         source.check_rest({*places.values()}, fault)
         # Undo `_beginning_with_padding`: START's vector is position 0 minus its sinusoid.
         if SINUSOIDS[1] in source.shapes:

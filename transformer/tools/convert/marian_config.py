@@ -7,6 +7,7 @@ from typing import Any
 import flax.linen as nn
 
 from transformer.data.tokenizer import END, PAD
+from transformer.decoding import methods
 from transformer.errors import UserError
 from transformer.models import boxes
 from transformer.runtime import paths
@@ -29,11 +30,16 @@ RATES = {
 }
 # {option of `generate` that our search lacks: the value that turns the option off}
 NOT_SEARCHED = {
-    **dict.fromkeys(("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_new_tokens"), 0),
-    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty"), 1.0),
+    **dict.fromkeys(("encoder_no_repeat_ngram_size", "min_new_tokens"), 0),
+    "encoder_repetition_penalty": 1.0,
     **dict.fromkeys(("forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens")),
     "num_beam_groups": 1,
     "do_sample": False,
+}
+# {our rule: (option of `generate`, the rule's field, the value that turns it off)}, in its order
+RULES = {
+    "repetition": ("repetition_penalty", "penalty", 1.0),
+    "no_repeat_ngram": ("no_repeat_ngram_size", "size", 0),
 }
 # {field of config.json: its type, or the default if a file may lack it}
 CONFIG = {
@@ -55,6 +61,7 @@ SEARCH = {
     "min_length": 0,
     "bad_words_ids": [],
     "renormalize_logits": False,
+    **{option: off for option, _, off in RULES.values()},
 }
 
 
@@ -83,10 +90,7 @@ def fields_of(config: dict[str, Any], file: Path) -> dict[str, Any]:
     for name in ("attention_heads", "ffn_dim"):
         encoder, decoder = config[f"encoder_{name}"], config[f"decoder_{name}"]
         if encoder != decoder:
-            raise UserError(
-                f"{file}: encoder_{name}={encoder} and decoder_{name}={decoder} differ, which our "
-                "model has no field for"
-            )
+            raise UserError(f"{file}: encoder_{name}={encoder} and decoder_{name}={decoder} differ")
     activation = config["activation_function"]
     return {
         "d_model": config["d_model"],
@@ -134,7 +138,10 @@ def search_of(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], boo
             raise UserError(
                 f"{file}: {name}={search[name]!r} is not supported here: set it to {value}"
             )
+    chosen = {x: rule for x, rule in RULES.items() if search[rule[0]] != rule[2]}
+    rules = [f"{x}({field}={search[option]})" for x, (option, field, _) in chosen.items()]
     keys = {
+        "decode.rules": ",".join(rules),
         "decode.beam_width": search["num_beams"],
         # `generate` ranks hypotheses by log P / length^alpha.
         "decode.length_penalty": "power",
@@ -144,6 +151,14 @@ def search_of(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], boo
         "decode.stopping": "full" if search.get("early_stopping") is True else "best",
     }
     return keys, search["renormalize_logits"]
+
+
+def rules_of(rules: str) -> dict[str, Any]:
+    """Returns the options of `generate` for config.decode.rules; warns of rules that it lacks."""
+    named = {rule.name: rule.fields for rule in methods.named(rules)}
+    if lacking := named.keys() - RULES.keys():
+        logging.warning("export: Marian's generate has no rule %s", ", ".join(sorted(lacking)))
+    return {RULES[name][0]: named[name][RULES[name][1]] for name in RULES.keys() & named}
 
 
 def config_of(

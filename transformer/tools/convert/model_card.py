@@ -21,9 +21,7 @@ PIPELINES = {
     "image_classification": "image-classification",
 }
 
-NO_LICENCE = """
-The licence is not stated: name it above (`license:`) before you share the model.
-"""
+NO_LICENCE = "\nThe licence is not stated: name it above (`license:`) before you share the model.\n"
 
 
 def text(config: ConfigDict, source: Path, run: saved_model.SavedModel, folder: Path) -> str:

@@ -52,7 +52,7 @@ class Service:
             batcher.close()
 
     def _batcher(self, name: str, count: int) -> Batcher:
-        def translate(lines: list[str], numbers: list[int]) -> list[list[Hypothesis]]:
+        def translate(lines: list[Any], numbers: list[int]) -> list[list[Hypothesis]]:
             self.metrics.lines.labels(name).observe(len(lines))
             return self.models[name].translate(lines, numbers, count)
 
@@ -67,7 +67,9 @@ class Service:
         """Returns the number of lines in no batch yet."""
         return sum(batcher.num_waiting() for batcher in self.batchers.values())
 
-    def submit(self, name: str, lines: list[str], count: int) -> list[asyncio.Future]:
+    def submit(
+        self, name: str, lines: list[str], count: int, terms: Mapping[str, str]
+    ) -> list[asyncio.Future]:
         """Starts to translate lines; HTTPException if a limit is exceeded."""
         options, name = self.options, name or next(iter(self.models))
         lines = [*map(encodable, lines)]
@@ -83,15 +85,18 @@ class Service:
                 raise HTTPException(413, f"{what}more than {quantity(most, unit)}")
         if count > (limit := self.models[name].num_hypotheses):
             raise HTTPException(422, f"num_hypotheses must be at most {limit}, found {count}")
+        if terms and not self.models[name].takes_terms:
+            raise HTTPException(422, "terms need a server with decode.method=terminology")
         if self.num_waiting() + len(lines) > options.max_waiting:
             raise HTTPException(503, "too many lines wait, try again", {"Retry-After": "1"})
-        return self.batchers[name, 1 if count == 1 else limit].submit(lines)
+        return self.batchers[name, 1 if count == 1 else limit].submit(lines, terms)
 
     async def translate(self, asked: schema.TranslateRequest, request: Request) -> Any:
         """Translates a text, or several."""
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         parts, count = [re.split("\r?\n", text) for text in texts], asked.num_hypotheses
-        futures = self.submit(asked.model, [line for part in parts for line in part], count)
+        lines = [line for part in parts for line in part]
+        futures = self.submit(asked.model, lines, count, asked.terms)
         if asked.stream:
             places = [(i, j) for i, part in enumerate(parts) for j in range(len(part))]
             lines = streamed(places, futures, count, self.options.timeout)
@@ -99,7 +104,7 @@ class Service:
         answers = iter(await all_of(futures, request, self.options.timeout))
         several = [best_of(list(itertools.islice(answers, len(part))), count) for part in parts]
         answer = {"translations": [hypotheses[0]["text"] for hypotheses in several]}
-        return answer | ({"hypotheses": several} if count > 1 else {})
+        return answer | ({"hypotheses": several} if count > 1 or asked.terms else {})
 
     async def health(self) -> dict[str, Any]:
         """Status, and the names of the models."""
@@ -114,7 +119,7 @@ class Service:
         """Shows how a text is translated."""
         name, text = model or next(iter(self.models)), " ".join(text.split())
         count = self.models[name].num_hypotheses if name in self.models else 1
-        submitted = self.submit(name, [text], count)
+        submitted = self.submit(name, [text], count, {})
         [hypotheses] = await all_of(submitted, request, self.options.timeout)
         try:
             async with asyncio.timeout(self.options.timeout), self.page_lock:
@@ -192,7 +197,7 @@ async def streamed(
         for (text, line), future in zip(places, futures, strict=True):
             hypotheses = best_of([await asyncio.wait_for(future, timeout)], count)
             answer = {"text": text, "line": line, "translation": hypotheses[0]["text"]}
-            answer |= {"hypotheses": hypotheses} if count > 1 else {}
+            answer |= {"hypotheses": hypotheses} if count > 1 or "missing" in hypotheses[0] else {}
             yield json.dumps(answer, ensure_ascii=False) + "\n"
     except TimeoutError:
         yield json.dumps({"error": f"not translated within {timeout:g} seconds"}) + "\n"
@@ -213,7 +218,9 @@ def drop(futures: list[asyncio.Future]) -> None:
 def best_of(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
     """Returns up to `count` hypotheses of a text, joined from those of its lines."""
     # zip(*) turns hypotheses by line into the k-th hypotheses of all lines.
-    return [
-        {"text": "\n".join(x.text for x in k), "score": sum(x.score for x in k)}
-        for k in zip(*(line[:count] for line in lines), strict=False)
-    ]
+    hypotheses = []
+    for k in zip(*(line[:count] for line in lines), strict=False):
+        joined = {"text": "\n".join(x.text for x in k), "score": sum(x.score for x in k)}
+        missing = [phrase for x in k for phrase in x.missing]
+        hypotheses.append(joined | ({"missing": missing} if missing else {}))
+    return hypotheses

@@ -3,8 +3,10 @@
 import asyncio
 import collections
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from transformer.decoding.translator import Request
 
 BATCH_CHARACTERS = 16_000
 
@@ -14,11 +16,12 @@ class Line(NamedTuple):
 
     text: str
     number: int  # in its request, from 0
+    terms: Mapping[str, str]
     answer: asyncio.Future
 
 
 class Batcher:
-    """Collects lines, and translates them by `translate(texts, numbers)` in threads.
+    """Collects lines, and translates them by `translate(requests, numbers)` in threads.
 
     Lines gather while all workers are busy. An idle worker takes a single line at once, as from a
     single client. Otherwise it waits `wait` seconds for more, because clients with an answer may
@@ -29,7 +32,7 @@ class Batcher:
 
     def __init__(
         self,
-        translate: Callable[[list[str], list[int]], Sequence[Any]],
+        translate: Callable[[list[Request], list[int]], Sequence[Any]],
         *,
         workers: int,
         batch_lines: int,
@@ -41,10 +44,10 @@ class Batcher:
         self._last = self._in_progress = 0  # lines of the newest batch, and of all in progress
         self._tasks = [asyncio.create_task(self._work()) for _ in range(workers)]
 
-    def submit(self, texts: Sequence[str]) -> list[asyncio.Future]:
+    def submit(self, texts: Sequence[str], terms: Mapping[str, str]) -> list[asyncio.Future]:
         """Returns the future answer of each line; lines with a cancelled future are left out."""
         future = asyncio.get_running_loop().create_future
-        lines = [Line(text, number, future()) for number, text in enumerate(texts)]
+        lines = [Line(text, number, terms, future()) for number, text in enumerate(texts)]
         if lines:
             self._requests.append(collections.deque(lines))
             self._mark()
@@ -93,9 +96,10 @@ class Batcher:
 
     async def _answer(self, batch: list[Line]) -> None:
         """Answers a batch; if it fails, line by line, so that only a faulty line fails."""
-        texts, numbers, futures = zip(*batch, strict=True)
+        requests = [Request(line.text, terms=line.terms) for line in batch]
+        numbers, futures = [x.number for x in batch], [x.answer for x in batch]
         try:
-            answers = await asyncio.to_thread(self._translate, list(texts), list(numbers))
+            answers = await asyncio.to_thread(self._translate, requests, numbers)
         except Exception as error:  # of any kind, for the line's client
             if len(batch) > 1:
                 for line in batch:

@@ -21,6 +21,9 @@ class TranslateRequest(BaseModel, extra="forbid", strict=True):
     )
     model: str = Field("", description="A name in /health; the first if it is left out.")
     num_hypotheses: int = Field(1, ge=1, description="How many of the best are answered.")
+    terms: dict[str, str] = Field(
+        {}, description="What terms are called, if the server has decode.method=terminology."
+    )
     stream: bool = Field(False, description="A line of JSON for each line, as soon as it is done.")
 
 
@@ -29,6 +32,7 @@ class Translation(BaseModel):
 
     text: str
     score: float
+    missing: list[str] | None = Field(None, description="Translations of terms that it lacks.")
 
 
 class TranslateAnswer(BaseModel):
@@ -36,7 +40,7 @@ class TranslateAnswer(BaseModel):
 
     translations: list[str]
     hypotheses: list[list[Translation]] | None = Field(
-        None, description="Of each text, best first, if num_hypotheses is above 1."
+        None, description="Of each text, best first, if num_hypotheses is above 1 or terms given."
     )
 
 

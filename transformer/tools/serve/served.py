@@ -60,10 +60,11 @@ class Served(NamedTuple):
     hypotheses)` returns the HTML of a sentence, or of "".
     """
 
-    translate: Callable[[list[str], list[int], int], list[list[Hypothesis]]]
+    translate: Callable[[list[Request], list[int], int], list[list[Hypothesis]]]
     page: Callable[[str, Sequence[Hypothesis]], str]
     num_hypotheses: int
     workers: int  # concurrent batches
+    takes_terms: bool = False
 
 
 def load(
@@ -75,16 +76,14 @@ def load(
     size.
     """
     run, decode = translation.load(config, folder), config.decode
-    num_best = decode.beam_width if decode.method == "beam" else decode.num_samples
+    make = lambda n: Translator(run.model, run.vocabulary, **{**decode, "num_hypotheses": n})
     # For one hypothesis, search as --mode=translate does.
-    translators = {
-        count: Translator(run.model, run.vocabulary, **{**decode, "num_hypotheses": count})
-        for count in {1, num_best}
-    }
+    method = (one := make(1)).method
+    num_best = decode.num_samples if method.draws else decode.beam_width
+    translators = {num_best: make(num_best), 1: one}
 
-    def translate(lines: list[str], numbers: list[int], count: int) -> list[list[Hypothesis]]:
-        requests = map(Request, lines)
-        return [*translators[count].hypotheses(run.params, requests, numbers=numbers)]
+    def translate(lines: list[Request], numbers: list[int], count: int) -> list[list[Hypothesis]]:
+        return [*translators[count].hypotheses(run.params, lines, numbers=numbers)]
 
     def page(text: str, hypotheses: Sequence[Hypothesis]) -> str:
         with layout.launching(run.params):
@@ -94,7 +93,7 @@ def load(
     # Batches are padded to powers of 4.
     for size in (4**k for k in range(16) if 4**k <= options.batch_lines):
         for start in range(0, len(lines), size):
-            translate(lines[start : start + size], [0] * size, 1)
+            translate([*map(Request, lines[start : start + size])], [0] * size, 1)
     is_single = layout.num_devices(run.params) == 1
     workers = translators[1].batch_decoder.workers.count if is_single else 1
-    return Served(translate, page, num_best, workers)
+    return Served(translate, page, num_best, workers, method.required is not None)

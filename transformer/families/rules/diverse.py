@@ -1,0 +1,112 @@
+"""config.decode.method='diverse': diverse beam search (Vijayakumar et al. 2018).
+
+The beams are in groups, each with its own beam search. In each step the groups choose one after the
+other, and log P of a token falls by `diversity` for each beam of an earlier group that has just
+chosen it (Hamming diversity). A score includes these penalties. The first group has none: it finds
+what beam search of its width finds.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from transformer.decoding import beam_search
+from transformer.decoding.beam_search import Bounds, Candidates, DecodingState, Step
+from transformer.decoding.methods import Decode, Method, Rule, check_num_hypotheses
+from transformer.errors import UserError
+from transformer.models.cache import reorder
+
+Array = jax.Array
+
+
+def method(decode: Decode) -> Method:
+    """Returns diverse beam search; UserError if the groups do not divide the beams."""
+    if decode.beam_width % decode.groups:
+        raise UserError(
+            f"config.decode.groups={decode.groups} must divide "
+            f"config.decode.beam_width={decode.beam_width}"
+        )
+    check_num_hypotheses(decode, "beam_width")
+    options = {"groups": decode.groups, "diversity": decode.diversity}
+    options |= {"penalty": decode.length_penalty, "alpha": decode.length_alpha}
+    size = decode.beam_width // decode.groups
+    options |= {"stopping": decode.stopping, "num_hypotheses": min(size, decode.num_hypotheses)}
+    return Method(
+        extend,
+        tuple(options.items()),
+        num_beams=decode.beam_width,
+        num_returned=decode.beam_width,
+        rank=distinct,
+    )
+
+
+def distinct(scored: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Returns the hypotheses of all groups, best first; what several groups found, once."""
+    best = {}
+    for text, score in sorted(scored, key=lambda hypothesis: -hypothesis[1]):
+        best.setdefault(text, score)
+    return [*best.items()]
+
+
+def extend(
+    step: Step,
+    memory: Any,
+    bounds: Bounds,
+    state: DecodingState,
+    *,
+    groups: int,
+    diversity: float,
+    never: tuple[int, ...] = (),
+    rules: tuple[Rule, ...] = (),
+    rng_B: Array | None = None,
+    **options: Any,
+) -> DecodingState:
+    """Takes one step of all groups; `options` are those of beam_search.select."""
+    t, (B, W) = state.t, state.scores_BW.shape
+    log_probs_BWV, cache = beam_search.next_log_probs(step, memory, bounds, state, never, rules)
+    V, size = log_probs_BWV.shape[2], W // groups
+    chosen_BV, after = jnp.zeros((B, V)), []
+    for first in range(0, W, size):
+        part = lambda x, first=first: x[:, first : first + size]
+        # What beam search keeps of these beams. Their indices stand for the cache.
+        own = state._replace(
+            live_tokens_BWT=part(state.live_tokens_BWT),
+            live_log_probs_BW=part(state.live_log_probs_BW),
+            tokens_BWT=part(state.tokens_BWT),
+            scores_BW=part(state.scores_BW),
+            # A group that has ended has no live beams, and goes on no more.
+            active_B=state.active_B & (part(state.live_log_probs_BW) > -jnp.inf).any(axis=1),
+        )
+        beams_BW = jnp.broadcast_to(jnp.arange(first, first + size), (B, size))
+        scores_BWV = part(log_probs_BWV) - diversity * chosen_BV[:, None]
+        own = beam_search.select(_candidates(scores_BWV, own), beams_BW, own, bounds, **options)
+        live_BW = jnp.where(own.active_B[:, None], own.live_log_probs_BW, -jnp.inf)
+        after.append(own._replace(live_log_probs_BW=live_BW))
+        token_BW1 = jax.lax.dynamic_slice_in_dim(own.live_tokens_BWT, t, 1, axis=2)
+        is_chosen_BWV = (token_BW1 == jnp.arange(V)) & (live_BW > -jnp.inf)[:, :, None]
+        chosen_BV += is_chosen_BWV.sum(axis=1)
+    joined = lambda name: jnp.concatenate([getattr(own, name) for own in after], axis=1)
+    return DecodingState(
+        t=t + 1,
+        live_tokens_BWT=joined("live_tokens_BWT"),
+        live_log_probs_BW=joined("live_log_probs_BW"),
+        tokens_BWT=joined("tokens_BWT"),
+        scores_BW=joined("scores_BW"),
+        active_B=jnp.stack([own.active_B for own in after]).any(axis=0),
+        cache=reorder(cache, joined("cache")),
+    )
+
+
+def _candidates(scores_BWV: Array, state: DecodingState) -> Candidates:
+    """Returns the likeliest continuations of a group's beams."""
+    B, W, V = scores_BWV.shape
+    # Before the first token all beams are equal, so only the first may continue.
+    is_duplicate = (state.t == 0) & (jnp.arange(W) > 0)
+    live_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)
+    nothing_BF = jnp.zeros((B, 1), bool)
+    log_probs_BE, index_BE = beam_search.likeliest(scores_BWV, live_BW, nothing_BF, 2 * W)
+    parents_BE, token_BE = beam_search.divided(index_BE, V)
+    tokens_BET = beam_search.take(state.live_tokens_BWT, parents_BE)
+    tokens_BET = tokens_BET.at[:, :, state.t].set(token_BE)
+    return Candidates(log_probs_BE, parents_BE, tokens_BET, token_BE == beam_search.END)

@@ -1,0 +1,179 @@
+"""config.decode.method='terminology': beam search that puts given phrases into the output.
+
+It is dynamic beam allocation (Post and Vilar 2018). A beam's bank is the number of tokens of its
+required phrases that it has: those of whole phrases, and of one that it is writing. Example with
+W = 4 beams and one phrase of two tokens, "red cat". The candidates are the likeliest continuations,
+each beam's best, and for each beam the next token of the phrase. They are chosen from the banks 2,
+1, 0 in turn, as long as there are any:
+
+    bank 2    The red cat (-4.1)    red cat is (-6.0)
+    bank 1    It is red (-2.9)      A big red (-5.2)
+    bank 0    The small dog (-0.7)
+
+The new beams are "The red cat", "It is red", "The small dog", "red cat is". Only a beam with all
+phrases may end.
+"""
+
+import functools
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from transformer.data.tokenizer import END, PAD
+from transformer.decoding import beam_search
+from transformer.decoding.beam_search import Bounds, Candidates, DecodingState, Step
+from transformer.decoding.methods import Decode, Method, Rule
+from transformer.errors import UserError
+
+Array = jax.Array
+
+
+def method(decode: Decode) -> Method:
+    """Returns the method, with the terms of config.decode.terms; UserError if they are not read."""
+    terms = read_terms(decode.terms) if decode.terms else {}
+    required = functools.partial(phrases_of, terms)
+    return beam_search.method(decode)._replace(extend=extend, required=required)
+
+
+def read_terms(file: str) -> dict[str, str]:
+    """Returns {term: its translation} of a file of TERM<tab>TRANSLATION; UserError if it is not."""
+    try:
+        lines = Path(file).read_text("utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"config.decode.terms={file!r} cannot be read: {error}") from error
+    terms = {}
+    for number, line in enumerate(lines, start=1):
+        columns = [" ".join(column.split()) for column in line.split("\t")]
+        if len(columns) != 2 or not all(columns):
+            raise UserError(
+                f"{file}, line {number}: expected TERM<tab>TRANSLATION, found {line[:80]!r}"
+            )
+        terms[columns[0]] = columns[1]
+    return terms
+
+
+def phrases_of(terms: dict[str, str], source: str, further: dict[str, str]) -> Iterable[str]:
+    """Returns the translations of the terms that a source text has, without repetition.
+
+    A term is whole words; with * at its end, the beginning of a word: 사과* is in 사과를. Where
+    terms overlap, the longest counts. `further` terms go before those of the file.
+    """
+    longest_first = sorted({**terms, **further}.items(), key=lambda pair: -len(pair[0]))
+    found = pattern(tuple(term for term, _ in longest_first)).finditer(source)
+    # Group n of the pattern is term n, counted from 1.
+    return tuple(dict.fromkeys(longest_first[match.lastindex - 1][1] for match in found))
+
+
+@functools.lru_cache(maxsize=8)
+def pattern(terms: tuple[str, ...]) -> re.Pattern:
+    """Returns the pattern of a text's terms, each a group; of several at a place, the first."""
+    whole = [r"(?!\w)" if not term.endswith("*") else "" for term in terms]
+    groups = [f"({re.escape(x.removesuffix('*'))}{y})" for x, y in zip(terms, whole, strict=True)]
+    return re.compile(rf"(?<!\w)(?:{'|'.join(groups) or '(?!)'})")
+
+
+def extend(
+    step: Step,
+    memory: Any,
+    bounds: Bounds,
+    state: DecodingState,
+    *,
+    never: tuple[int, ...] = (),
+    rules: tuple[Rule, ...] = (),
+    rng_B: Array | None = None,
+    **options: Any,
+) -> DecodingState:
+    """Takes one step of a search whose hypotheses have the phrases of bounds.required_BPL.
+
+    A hypothesis lacks some only if none of its sentence's can have all within max_length. Without
+    phrases it is beam search. `options` are those of beam_search.select.
+    """
+    if bounds.required_BPL is None:
+        given = {"never": never, "rules": rules, **options}
+        return beam_search.extend(step, memory, bounds, state, **given)
+    t, (B, W), phrases_BPL = state.t, state.scores_BW.shape, bounds.required_BPL
+    log_probs_BWV, cache = beam_search.next_log_probs(step, memory, bounds, state, never, rules)
+    V = log_probs_BWV.shape[-1]
+    progress_BWP = progress(state.live_tokens_BWT, t, phrases_BPL)
+    lengths_B1P = (phrases_BPL != PAD).sum(axis=-1)[:, None]
+    is_too_early_BW = (progress_BWP < lengths_B1P).any(axis=2)
+    is_too_early_BW &= (t < bounds.max_length_B)[:, None]
+    is_end_V = jnp.arange(V) == END
+    log_probs_BWV = jnp.where(is_too_early_BW[:, :, None] & is_end_V, -jnp.inf, log_probs_BWV)
+    # Before the first token all beams are equal, so only beam 0 may continue.
+    is_duplicate = (t == 0) & (jnp.arange(W) > 0)
+    live_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)
+    log_probs_BX = (log_probs_BWV + live_BW[:, :, None]).reshape(B, W * V)
+
+    # Candidates, as indices parent * V + token: the likeliest, each beam's best, the phrases' next.
+    _, likeliest_BE = beam_search.likeliest(log_probs_BWV, live_BW, jnp.zeros((B, 1), bool), 2 * W)
+    next_BWP = beam_search.take_along_axis(
+        phrases_BPL[:, None], jnp.minimum(progress_BWP, lengths_B1P - 1)[..., None], axis=3
+    )[..., 0]
+    token_BWN = jnp.concatenate([log_probs_BWV.argmax(axis=-1)[..., None], next_BWP], axis=2)
+    index_BWN = jnp.arange(W)[:, None] * V + token_BWN
+    index_BN = jnp.concatenate([likeliest_BE, index_BWN.reshape(B, -1)], axis=1)
+    log_probs_BN = beam_search.take_along_axis(log_probs_BX, index_BN, axis=1)
+    is_same_BNN = jnp.tril(index_BN[:, :, None] == index_BN[:, None], -1)
+    log_probs_BN = jnp.where(is_same_BNN.any(axis=2), -jnp.inf, log_probs_BN)
+    parents_BN, token_BN = beam_search.divided(index_BN, V)
+    tokens_BNT = beam_search.take(state.live_tokens_BWT, parents_BN).at[:, :, t].set(token_BN)
+
+    progress_BNP = progress(tokens_BNT, t + 1, phrases_BPL)
+    # At max_length all beams end. Those that lack a phrase count only if there are no others.
+    is_met_BNP, ends_BN = progress_BNP == lengths_B1P, token_BN == END
+    is_whole_BN = is_met_BNP.all(axis=2) | ~ends_BN
+    is_possible_B1 = (is_whole_BN & (log_probs_BN > -jnp.inf)).any(axis=1, keepdims=True)
+    is_possible_B1 |= state.scores_BW[:, :1] > -jnp.inf
+    log_probs_BN = jnp.where(is_whole_BN | ~is_possible_B1, log_probs_BN, -jnp.inf)
+
+    # The first W candidates may end, and the first W that do not end live on.
+    bank_BN = jnp.where(is_met_BNP, progress_BNP, 0).sum(axis=2)
+    bank_BN += jnp.where(is_met_BNP, 0, progress_BNP).max(axis=2)
+    ending_BW = allocated(log_probs_BN, bank_BN)[:, :W]
+    living_BW = allocated(jnp.where(ends_BN, -jnp.inf, log_probs_BN), bank_BN)[:, :W]
+    chosen_BE = jnp.concatenate([ending_BW, living_BW], axis=1)
+    of_chosen = lambda x_BN: beam_search.take_along_axis(x_BN, chosen_BE, axis=1)
+    ends_BE, is_first = of_chosen(ends_BN), jnp.arange(2 * W) < W
+    log_probs_BE = jnp.where(ends_BE == is_first, of_chosen(log_probs_BN), -jnp.inf)
+    tokens_BET = beam_search.take(tokens_BNT, chosen_BE)
+    found = Candidates(log_probs_BE, of_chosen(parents_BN), tokens_BET, ends_BE)
+    return beam_search.select(found, cache, state, bounds, **options)
+
+
+def progress(tokens_BWT: Array, t: Array, phrases_BPL: Array) -> Array:
+    """Returns how many tokens of each phrase [B, W, P] the first t tokens have, from its beginning.
+
+    All, if the phrase is anywhere; otherwise those that the hypothesis ends with. Of "red cat",
+    "a red" has 1, "a red dog" 0.
+    """
+    L, T = phrases_BPL.shape[2], tokens_BWT.shape[2]
+    lengths_BP = (phrases_BPL != PAD).sum(axis=-1)
+    # How many tokens agree from position i on, counted up to the first that does not.
+    agree_BWPT, count_BWPT = True, 0
+    for n in range(L):
+        token_BW1T = jnp.roll(tokens_BWT, -n, axis=2)[:, :, None]
+        agree_BWPT &= (token_BW1T == phrases_BPL[:, None, :, n, None]) & (jnp.arange(T) + n < t)
+        agree_BWPT &= (n < lengths_BP)[:, None, :, None]
+        count_BWPT += agree_BWPT
+    is_whole_BWPT = count_BWPT == lengths_BP[:, None, :, None]
+    is_last_BWPT = jnp.arange(T) + count_BWPT == t
+    return jnp.where(is_whole_BWPT | is_last_BWPT, count_BWPT, 0).max(axis=-1)
+
+
+def allocated(log_probs_BN: Array, bank_BN: Array) -> Array:
+    """Returns the indices of candidates in the order of their choice: from each bank in turn.
+
+    A bank's likeliest is its first. Fuller banks go first in each turn.
+    """
+    order_BN = jnp.argsort(-log_probs_BN, axis=1, stable=True)
+    bank_BN = beam_search.take_along_axis(bank_BN, order_BN, axis=1)
+    log_probs_BN = beam_search.take_along_axis(log_probs_BN, order_BN, axis=1)
+    is_before_BNN = jnp.tril(bank_BN[:, :, None] == bank_BN[:, None], -1)
+    turn_BN = jnp.where(log_probs_BN > -jnp.inf, is_before_BNN.sum(axis=2), order_BN.shape[1])
+    by_turn_BN = jnp.lexsort((-bank_BN, turn_BN), axis=1)
+    return beam_search.take_along_axis(order_BN, by_turn_BN, axis=1)
