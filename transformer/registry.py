@@ -210,6 +210,13 @@ MODES = {
         arguments="--workdir=DIR < pairs.tsv",
         tasks=("translation",),
     ),
+    "rescore": Mode(
+        "transformer.families.scoring.rescore:rescore",
+        "Ranks the translations of each line anew, by one more model.",
+        arguments="--workdir=DIR [--config.rescore.by=source] < hypotheses.jsonl",
+        keys="transformer.families.scoring.rescore_keys:KEYS",
+        tasks=("translation",),
+    ),
     "align": Mode(
         "transformer.families.scoring.align:align",
         "Aligns the words of each SOURCE<tab>TARGET by attention weights.",

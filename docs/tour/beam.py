@@ -18,7 +18,7 @@ TRANSLATIONS = {
 SEARCH = {
     **{"method": "beam", "length_penalty": "none", "length_alpha": 0.0, "stopping": "best"},
     **{"num_hypotheses": 1, "seed": 0, "min_length": 0, "extra_length": 8},
-    **{"batch_tokens": 64, "workers": 1},
+    **{"batch_tokens": 64, "workers": 1, "rules": ""},
 }
 
 
@@ -34,7 +34,7 @@ def show() -> picture.Chart:
     source = Part(tuple(pieces.encode([SOURCE])[0]))
 
     for width in (1, 2):
-        decoder = BatchDecoder(model, beam_width=width, **SEARCH)
+        decoder = BatchDecoder(model, None, beam_width=width, **SEARCH)
         steps = list(beam_view.beam_path(decoder, params, source))
         (ids, score), *_ = steps[-1].finished
         print(f"beam of {width}: {pieces.decode([ids])[0]:24} log P = {score:.2f}")

@@ -34,7 +34,7 @@ def show() -> picture.Chart:
     # Of the only layer and the only sentence, the mean over the heads.
     maps = {name: np.asarray(x[0, 0].mean(axis=0), float).tolist() for name, x in weights.items()}
     ids = inputs["source"][0].tolist()
-    decoder = BatchDecoder(model, beam_width=2, **beam.SEARCH)
+    decoder = BatchDecoder(model, None, beam_width=2, **beam.SEARCH)
     params = compiled.cast_params(params, model)
     steps = []
     for step in beam_view.beam_path(decoder, params, Part(tuple(ids))):

@@ -56,14 +56,15 @@ class BatchDecoder:
         self.model = model
         self.decode = decode = methods.Decode(**decode)
         self.workers = compiled.Workers(decode.workers)
-        self.method = method = registry.load(registry.METHODS[decode.method])(decode)
+        method = registry.load(registry.METHODS[decode.method])(decode)
+        if rules := methods.made(decode.rules, vocabulary):
+            method = method._replace(options=(*method.options, ("rules", rules)))
+        self.method = method
         self._start = functools.partial(
             compiled.start, seed=decode.seed, model=model, num_beams=method.num_beams
         )
-        rules = methods.made(decode.rules, vocabulary)
-        options = method.options + ((("rules", rules),) if rules else ())
         self._advance = functools.partial(
-            compiled.advance, model=model, extend=method.extend, options=options
+            compiled.advance, model=model, extend=method.extend, options=method.options
         )
 
     def __call__(

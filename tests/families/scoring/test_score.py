@@ -65,7 +65,7 @@ def forced(run, pairs, **changes):
 def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
     """For sentences of several lengths and all W hypotheses, some cut off at their length limit."""
     chosen = options(length_penalty=penalty, length_alpha=alpha, num_hypotheses=4)
-    decoder = BatchDecoder(run.model, **chosen)
+    decoder = BatchDecoder(run.model, None, **chosen)
     sources = reversal.ids(reversal.sentences(6, seed=5))
     found = decoder(run.params, [Part(tuple(ids)) for ids in sources])
     pairs, expected = [], []

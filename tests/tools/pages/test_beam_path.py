@@ -3,6 +3,7 @@
 import pytest
 from helpers import decoders
 
+from transformer import registry
 from transformer.data.tokenizer import END
 from transformer.decoding.batch_decoder import Part
 from transformer.tools.pages.beam_view import beam_path
@@ -17,6 +18,7 @@ def test_the_path_ends_where_the_search_does(untrained, width, count, penalty, a
     model, params = untrained
     options = {"beam_width": width, "length_penalty": penalty, "length_alpha": alpha}
     options |= {"num_hypotheses": count, "min_length": least}
+    options |= {"rules": "no_repeat_ngram(size=1)" if least and registry.RULES else ""}
     decoder = decoders.make_batch_decoder(model, **options)
     parts = [Part((*ids, END)) for ids in [(5,), (6, 7, 8, 5), (9, 5, 6, 6, 7, 8, 9)]]
     parts += [parts[1]._replace(prefix=(7, 8))]

@@ -102,8 +102,10 @@ def _extend(
 ) -> tuple[beam_search.Candidates, beam_search.DecodingState]:
     """Returns the candidates and the state after one step, as in `compiled.advance`."""
     step = functools.partial(model.apply, {"params": params}, method="step")
-    candidates, cache = beam_search.candidates(step, memory, bounds, state, never=compiled.NEVER)
-    return candidates, beam_search.select(candidates, cache, state, bounds, **dict(options))
+    options = dict(options)
+    given = {"never": compiled.NEVER, "rules": options.pop("rules", ())}
+    candidates, cache = beam_search.candidates(step, memory, bounds, state, **given)
+    return candidates, beam_search.select(candidates, cache, state, bounds, **options)
 
 
 def _hypotheses(tokens_BET: np.ndarray, values_BE: np.ndarray) -> dict[tuple[int, ...], float]:

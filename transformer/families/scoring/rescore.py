@@ -1,0 +1,78 @@
+"""--mode=rescore: ranks the translations of each line anew, by one more model."""
+
+import itertools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from ml_collections import ConfigDict
+
+from transformer.errors import UserError
+from transformer.families.scoring import score
+from transformer.modes import lines
+from transformer.runtime import progress
+from transformer.tasks import attention_weights, translation
+from transformer.tasks.saved_model import SavedModel
+
+
+def rescore(config: ConfigDict, workdir: Path) -> None:
+    """Reads what --mode=translate wrote as JSON, and writes it with new scores, best first.
+
+    config.rescore.weight times a score by the workdir's model is added to each. Equal hypotheses
+    keep their order. Several models are calls in a row.
+    """
+    options = config.rescore
+    read = lines.columns(lines.read(sys.stdin.buffer), ("source",), needed=1, form="json")
+    answers, asked = itertools.tee(map(checked, itertools.count(1), read))
+    total = lines.count(sys.stdin.buffer)
+    run = translation.load(config, workdir)
+    pairs = ((x["source"], y["text"]) for x in asked for y in x["hypotheses"])
+    further = scores(run, pairs, config)
+    for answer in progress.progress(answers, "rescore", total=total):
+        for hypothesis in answer["hypotheses"]:
+            hypothesis["score"] += options.weight * next(further)
+        best, *_ = answer["hypotheses"] = sorted(
+            answer["hypotheses"], key=lambda hypothesis: -hypothesis["score"]
+        )
+        answer |= {"translation": best["text"], "score": best["score"]}
+        lines.write(sys.stdout.buffer, lines.to_json(answer))
+
+
+def checked(number: int, values: dict) -> dict:
+    """Returns the values of a line; UserError if they have no scored hypotheses."""
+    found = values.get("hypotheses")
+    is_right = lambda x: (
+        isinstance(x, dict)
+        and isinstance(x.get("text"), str)
+        and isinstance(x.get("score"), int | float)
+    )
+    if not (isinstance(found, list) and found and all(map(is_right, found))):
+        raise UserError(
+            f'line {number}: expected "hypotheses" of --mode=translate with translate.format=json '
+            f"and decode.num_hypotheses above 1, found {found!r:.80}"
+        )
+    return values
+
+
+def scores(
+    run: SavedModel, pairs: Iterator[tuple[str, str]], config: ConfigDict
+) -> Iterator[float]:
+    """Yields the score of each pair of source and hypothesis, by config.rescore.by."""
+    if config.rescore.by == "coverage":
+        yield from (coverage(run, *pair) for pair in pairs)
+        return
+    names = ("target", "source") if config.rescore.by == "source" else ("source", "target")
+    named = (dict(zip(names, pair, strict=True)) for pair in pairs)
+    for _, result in score.forced(run, named, config.decode):
+        yield result.score
+
+
+def coverage(run: SavedModel, source: str, target: str) -> float:
+    """Returns sum_s log min(1, sum_t p_ts) (Wu et al. 2016, equation 14), at most 0.
+
+    p_ts is how much the prediction of target piece t attends to source piece s, the mean over
+    layers and heads. It is low if a part of the source is not translated.
+    """
+    attention_TS = attention_weights.pair_weights(run, source, target)["cross"].mean(axis=(0, 1))
+    return float(np.log(np.clip(attention_TS.sum(axis=0), 1e-6, 1.0)).sum())
