@@ -61,7 +61,7 @@ KEYS = {
     "evaluate.samples": [3, "at least 0"],  # translations to log after each validation
     # Or 'sample'; 'mbr', minimum Bayes risk over samples; 'diverse' beam search; 'terminology'.
     "decode.method": ["beam", "a name in registry.METHODS"],
-    # Of a search: 'no_repeat_ngram(size=3),repetition(penalty=1.2),forbidden(file='words.txt')'.
+    # Of a search, such as 'no_repeat_ngram(size=3),repetition(penalty=1.2),forbidden'.
     "decode.rules": "",
     "decode.beam_width": [4, "at least 1"],
     # 'gnmt': ((5 + length) / 6)^alpha, the paper's; 'power': length^alpha; or 'none'.

@@ -125,11 +125,16 @@ METHODS = {
     "terminology": "transformer.families.rules.terminology:method",
 }
 
-# {a name in config.decode.rules: the class of a rule, see decoding/methods.py}
+# {a name in config.decode.rules: what makes the rule, see decoding/methods.py}
 RULES = {
     "no_repeat_ngram": "transformer.families.rules.repeats:NoRepeatNgram",
     "repetition": "transformer.families.rules.repeats:Repetition",
     "forbidden": "transformer.families.rules.forbidden:forbidden",
+}
+
+# {a key of config.decode: a function (config, workdir, SavedModel) -> SavedModel, if it is not ""}
+FUSION = {
+    "language_model": "transformer.families.rules.fusion:fused",
 }
 
 # {a name in config.evaluate.scores: a function (config) -> a function that scores translations,

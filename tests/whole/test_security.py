@@ -127,6 +127,7 @@ MACHINE = {
     "parallel.mesh": (2, 1, 1),
     "vocabulary.model": "{}/pieces.model",
     "train.init_from": "{}/run",
+    "decode.terms": "{}/terms.tsv",
 }
 
 FROM_WORKDIR = ("evaluate", "verify", "translate", "score", "align")

@@ -57,7 +57,7 @@ class BatchDecoder:
         self.decode = decode = methods.Decode(**decode)
         self.workers = compiled.Workers(decode.workers)
         method = registry.load(registry.METHODS[decode.method])(decode)
-        if rules := methods.made(decode.rules, vocabulary):
+        if rules := methods.made(decode, vocabulary):
             method = method._replace(options=(*method.options, ("rules", rules)))
         self.method = method
         self._start = functools.partial(
@@ -197,10 +197,10 @@ class BatchDecoder:
         usual = batch_sizes.positions_per_row(longest, extra_length)
         most_room = batch_sizes.next_power_of_two(max(usual, max(limits) + 1))
         padded = lambda numbers: np.pad(np.array(numbers, np.int32), (0, rows - len(batch)))
-        # Powers of two, so that few shapes are compiled.
+        # Powers of 4, so that few shapes are compiled.
         phrases = [part.required for part in batch] + [()] * (rows - len(batch))
         longest = max(len(ids) for part in phrases for ids in (*part, ()))
-        P, L = (batch_sizes.next_power(2, n) for n in (max(map(len, phrases)), longest))
+        P, L = (batch_sizes.next_power(4, n) for n in (max(map(len, phrases)), max(2, longest)))
         required_BPL = np.stack([tokenizer.padded(x, P, L) for x in phrases]) if longest else None
         return Bounds(
             min_length_B=padded([least] * len(batch)),

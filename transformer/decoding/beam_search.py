@@ -161,9 +161,11 @@ def candidates(
         ruled_BWV = under(rules, logits_BWV - total_BW[:, :, None], state) + total_BW[:, :, None]
     # The index is parent * V + token: 2 * V + 7 is token 7 of beam 2.
     log_probs_BE, index_BE = likeliest(ruled_BWV, offset_BW, forbidden_BF, 2 * W)
-    # A forced token is each beam's only continuation: W candidates, then W with log P -inf. Rules
-    # do not change it.
+    # A forced token is each beam's only continuation: W candidates, then W with log P -inf.
     forced_BW = take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
+    if rules:
+        ruled_BW = take_along_axis(ruled_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
+        forced_BW = of_forced(forced_BW, ruled_BW, state)
     padding = ((0, 0), (0, W))
     forced_BE = jnp.pad(forced_BW + offset_BW, padding, constant_values=-jnp.inf)
     forced_BE, beam_BE = jax.lax.top_k(forced_BE, 2 * W)
@@ -287,6 +289,16 @@ def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array
     return forbidden_BF, jnp.where(t < bounds.max_length_B, prefix_B, END)
 
 
+def of_forced(scores: Array, ruled: Array, state: DecodingState) -> Array:
+    """Returns the scores [B, W, ...] of forced tokens: rules forbid them, but never in all beams.
+
+    At max_length a beam that may not end is thus dropped, and a prefix is kept.
+    """
+    is_dead = jnp.expand_dims(state.live_log_probs_BW == -jnp.inf, range(2, ruled.ndim))
+    is_out = (ruled == -jnp.inf) | is_dead
+    return jnp.where(is_out & ~is_out.all(axis=1, keepdims=True), -jnp.inf, scores)
+
+
 def next_log_probs(
     step: Step,
     memory: Any,
@@ -312,7 +324,8 @@ def next_log_probs(
     allowed_BV = jnp.where(free_B[:, None], ~is_forbidden_BV, is_forced_BV)
     if rules:
         ruled_BWV = under(rules, log_probs_BWV, state)
-        log_probs_BWV = jnp.where(free_B[:, None, None], ruled_BWV, log_probs_BWV)
+        forced_BWV = of_forced(log_probs_BWV, ruled_BWV, state)
+        log_probs_BWV = jnp.where(free_B[:, None, None], ruled_BWV, forced_BWV)
     return jnp.where(allowed_BV[:, None], log_probs_BWV, -jnp.inf), cache
 
 

@@ -4,15 +4,15 @@ A line of registry.METHODS names a function of the values of config.decode that 
 Batches, compiled stages and the translator work with any method. Beam search is in beam_search.py,
 other methods are in families/sampling and families/rules.
 
-A line of registry.RULES names a class whose instances are called in each step of a search:
+A line of registry.RULES names what makes a rule, which is called in each step of a search:
 
     rule(log_probs_BWV, tokens_BWT, t) -> log_probs_BWV
 
 The live hypotheses are tokens_BWT[:, :, :t]; what follows is undefined. Each further token gets
 another score for its log P; -inf forbids it. Several rules are called in the order of the key. As a
 static argument of a jitted function, a rule is a frozen dataclass of numbers, texts and tuples. Its
-fields are those of the key; `vocabulary`, where it has one, is the target's, or None for a check of
-the config.
+fields are those of the key. What makes it may also take the `vocabulary` of the target (None for a
+check of the config) and `decode`, the values of config.decode.
 """
 
 import types
@@ -55,9 +55,10 @@ def named(rules: str) -> list[boxes.Named]:
     return boxes.named(registry.RULES, "decode.rules", rules, several=True) if rules else []
 
 
-def made(rules: str, vocabulary: Pieces | None) -> tuple[Rule, ...]:
+def made(decode: Decode, vocabulary: Pieces | None) -> tuple[Rule, ...]:
     """Returns the rules of config.decode.rules."""
-    return tuple(boxes.constructor(rule, vocabulary=vocabulary)() for rule in named(rules))
+    given = {"decode": decode, "vocabulary": vocabulary}
+    return tuple(boxes.constructor(rule, **given)() for rule in named(decode.rules))
 
 
 def check_num_hypotheses(decode: Decode, key: str) -> None:

@@ -127,11 +127,7 @@ class Translator:
         sources = self.vocabulary.source.encode(texts)
         prefixes = self.vocabulary.target.encode([x.prefix for x in requests])
         for (number, request), source, (*prefix, _) in zip(chunk, sources, prefixes, strict=True):
-            if len(prefix) > self.decode.max_length:
-                raise UserError(
-                    f"line {number + 1}: a prefix of {len(prefix)} pieces is over "
-                    f"config.decode.max_length={self.decode.max_length}"
-                )
+            self._check_length(number, "a prefix", prefix)
             parts = list(split(source, self.vocabulary.source, self.decode.max_length))
             if len(parts) > 1:
                 logging.warning(
@@ -145,7 +141,12 @@ class Translator:
             for i, ids in enumerate(parts):
                 phrases = self._required(number, ids, request.terms)
                 phrases_of_line[-1] += phrases
-                required = tuple(tuple(x) for *x, _ in self.vocabulary.target.encode(phrases))
+                # Without terms no call, because one takes as long as a short line's other work.
+                encoded = self.vocabulary.target.encode(phrases) if phrases else ()
+                required = tuple(tuple(x) for *x, _ in encoded)
+                self._check_length(
+                    number, "prefix and terms", [*prefix, *itertools.chain(*required)]
+                )
                 # Equal parts have different samples, because `random_key` makes them distinct.
                 random_key = (number, i) if self.method.draws else ()
                 part = Part(tuple(ids), () if i else tuple(prefix), required, random_key)
@@ -170,12 +171,19 @@ class Translator:
         if not self.method.required:
             raise UserError(f"line {number + 1}: terms need config.decode.method='terminology'")
         texts = [*terms, *terms.values()] if isinstance(terms, Mapping) else [None]
-        if not all(isinstance(text, str) for text in texts):
+        if not all(isinstance(text, str) and text.strip(" *") for text in texts):
             form = '{"TERM": "TRANSLATION"}'
             raise UserError(f"line {number + 1}: terms must be {form}, found {terms!r:.80}")
         [text] = self.vocabulary.source.decode([ids])
-        phrases = self.method.required(text, terms)
-        return tokenizer.normalised(phrases, self.vocabulary.target.normalisation)
+        return [*self.method.required(text, terms)]
+
+    def _check_length(self, number: int, what: str, ids: list[int]) -> None:
+        """Raises UserError if a line's given ids are over config.decode.max_length."""
+        if len(ids) > (most := self.decode.max_length):
+            raise UserError(
+                f"line {number + 1}: {what} of {len(ids)} pieces, over "
+                f"config.decode.max_length={most}"
+            )
 
     def _texts(
         self,

@@ -61,7 +61,7 @@ from transformer.errors import UserError
 from transformer.models import fields
 
 Part = Callable[..., nn.Module]
-GIVEN = {"options", "causal", "dtype", "max_positions", "vocabulary"} | fields.FLAX
+GIVEN = {"options", "causal", "dtype", "max_positions", "vocabulary", "decode"} | fields.FLAX
 PATTERNS = ("mixer", "feed_forward")  # boxes that may differ from layer to layer
 
 

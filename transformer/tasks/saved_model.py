@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 from ml_collections import ConfigDict
 
+from transformer import registry
 from transformer.checkpoints import store, weights
 from transformer.data.tokenizer import Vocabulary
 from transformer.distributed import layout
@@ -34,18 +35,22 @@ def load(config: ConfigDict, folder: Path) -> SavedModel:
     """Loads a workdir's model and the params that `config.evaluate.weights` selects. Collective.
 
     With `config.evaluate.ensemble`, the model is an `Ensemble` of the models of this workdir and of
-    the listed workdirs.
+    the listed workdirs. Keys of config.decode in registry.FUSION change it further.
     """
     members = [_load_one(config, folder, config)]
     for member_folder, member_config, _ in ensemble(config):
         members.append(_load_one(member_config, member_folder, config))
-    if len(members) == 1:
-        return members[0]
-    # Flax names the modules of a tuple by field and index: members_0, members_1, ...
-    model = Ensemble(tuple(member.model for member in members))
-    params = {f"members_{i}": member.params for i, member in enumerate(members)}
-    steps = [step for member in members for step in member.steps]
-    return SavedModel(model, params, steps, members[0].step)
+    run = members[0]
+    if len(members) > 1:
+        # Flax names the modules of a tuple by field and index: members_0, members_1, ...
+        model = Ensemble(tuple(member.model for member in members))
+        params = {f"members_{i}": member.params for i, member in enumerate(members)}
+        steps = [step for member in members for step in member.steps]
+        run = SavedModel(model, params, steps, run.step)
+    for key, code in registry.FUSION.items():
+        if config.get("decode", {}).get(key):
+            run = registry.load(code)(config, folder, run)
+    return run
 
 
 def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:

@@ -26,6 +26,7 @@ MACHINE = (
     "evaluate.ensemble",
     "train.init_from",
     "vocabulary.model",
+    *("decode.terms", "decode.forbidden", "decode.language_model"),
 )
 # Prefixes of keys that depend on the architecture, optimizer or schedule.
 VARYING = ("model.", "optimizer.arguments.", "optimizer.schedule.")

@@ -49,10 +49,10 @@ def every_hypothesis(table, rule=lambda log_probs, ids: log_probs):
     found = {}
     for length in range(LIMIT + 1):
         for ids in itertools.product(TOKENS, repeat=length):
-            of_end = table_log_probs(table, ids) if length == LIMIT else following(ids)
-            total = sum(following(ids[:t])[ids[t]] for t in range(length)) + of_end[END]
+            ended = (*ids, END)
+            total = sum(following(ended[:t])[ended[t]] for t in range(length + 1))
             if total > -np.inf:
-                found[*ids, END] = total
+                found[ended] = total
     return found
 
 
@@ -69,20 +69,22 @@ def penalised(penalty, log_probs, ids):
     return np.where(np.isin(np.arange(V), ids), penalty * log_probs, log_probs)
 
 
-def without_cat(log_probs, ids):
-    """No whole word "cat" in the text, nor "c at"."""
-    wrong = [
-        bool(re.search(r"(?<!\w)(c ?at)(?!\w)", text_of((*ids, i)) + ("" if i == END else "x")))
-        for i in range(V)
-    ]
-    return np.where(wrong, -np.inf, log_probs)
+def without(pattern, log_probs, ids):
+    """No token after which the text has the pattern, whatever letters follow."""
+    texts = [text_of((*ids, i)) + ("" if i == END else "x") for i in range(V)]
+    return np.where([bool(re.search(pattern, x)) for x in texts], -np.inf, log_probs)
+
+
+def forbidding(phrases, pattern):
+    return forbidden.automaton(phrases, TEXTS), functools.partial(without, pattern)
 
 
 RULES = {
     "no token twice": (repeats.NoRepeatNgram(1), functools.partial(without_repeats, 1)),
     "no pair twice": (repeats.NoRepeatNgram(2), functools.partial(without_repeats, 2)),
     "repetition": (repeats.Repetition(1.7), functools.partial(penalised, 1.7)),
-    "forbidden": (forbidden.automaton(["cat", "c at"], TEXTS), without_cat),
+    "words": forbidding(["cat", "c at"], r"(?<!\w)(cat|c at)(?!\w)"),
+    "beginnings": forbidding(["ca*", "t"], r"(?<!\w)(ca|t(?!\w))"),
 }
 
 
@@ -203,10 +205,16 @@ def test_a_term_that_a_rule_forbids_is_missing(untrained, caplog):
     assert "line 1: not in its translation: d d" in caplog.text
 
 
+def test_a_letter_that_no_piece_has_cannot_be_forbidden(untrained, tmp_path):
+    (tmp_path / "words.txt").write_text("\ufeffa b\n\n☃\n")
+    with pytest.raises(UserError, match=r"words.txt: '☃' has a letter that is in no piece"):
+        decoders.build(untrained[0], rules="forbidden", forbidden=str(tmp_path / "words.txt"))
+
+
 def test_terms_are_whole_words_and_the_longest_first():
-    terms = {"new": "neu", "new york": "New York", "사과*": "apple", "c++": "C++"}
+    terms = {"new": "neu", "new york": "New York", "사과*": "apple", "c++": "C++", "new*": "n"}
     phrases = lambda text, **further: [*terminology.phrases_of(terms, text, further)]
-    assert phrases("a new car of new york, newer") == ["neu", "New York"]
+    assert phrases("a new car of new york, newer") == ["neu", "New York", "n"]
     assert phrases("사과를 c++ c 풋사과") == ["apple", "C++"]
     assert phrases("new", new="frisch") == ["frisch"]
     assert phrases("none") == []
@@ -221,7 +229,8 @@ def test_terms_are_whole_words_and_the_longest_first():
             {"rules": "repetition"},
             r"config.decode.rules: repetition is written repetition\(penalty",
         ),
-        ({"rules": "forbidden(file='/none')"}, r"config.decode.rules: forbidden\(file='/none'\): "),
+        ({"rules": "forbidden"}, r"config.decode.forbidden='' cannot be read: .*directory"),
+        ({"rules": "forbidden", "forbidden": "/none"}, r"decode.forbidden='/none' cannot be read"),
         ({"method": "diverse", "groups": 3}, r"decode.groups=3 must divide config.decode.beam_wid"),
         (
             {"method": "terminology", "terms": "/none"},
@@ -241,7 +250,7 @@ def test_what_is_wrong_is_one_line(changes, said, untrained):
 def test_terms_need_a_method_that_takes_them(untrained):
     with pytest.raises(UserError, match=r"line 1: terms need config.decode.method='terminology'$"):
         translated(untrained, {"a b": {"a": "b"}})
-    for terms in ({"a": 1}, ["a"], "a"):
+    for terms in ({"a": 1}, ["a"], "a", {"a": " "}, {"*": "a"}):
         with pytest.raises(UserError, match=r'line 2: terms must be {"TERM": "TRANSLATION"}, foun'):
             translated(untrained, {"a": {}, "b": terms}, method="terminology")
 

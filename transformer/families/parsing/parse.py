@@ -27,7 +27,7 @@ def parse(config: ConfigDict, workdir: Path) -> None:
     for hypotheses, values in answered:
         parsed = [
             {"tree": parsing_task.tree_of(text, values["source"]), "score": score}
-            for text, score in hypotheses
+            for text, score, _ in hypotheses
         ]
         answer = parsed[0]["tree"]
         if form == "json":

@@ -2,5 +2,5 @@
 
 Read repeats.py first, two rules of a few lines. forbidden.py forbids phrases, however they are
 spelled in pieces. terminology.py requires phrases, by dynamic beam allocation; diverse.py is
-diverse beam search.
+diverse beam search. fusion.py adds a language model.
 """

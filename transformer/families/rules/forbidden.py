@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN, Pieces, normalised
+from transformer.decoding.methods import Decode
 from transformer.errors import UserError
 
 Array = jax.Array
@@ -32,9 +33,10 @@ BETWEEN, ALWAYS = 0, 1  # the states in which a word may begin, and every hypoth
 class Forbidden:
     """An automaton over pieces; its states from 2 on are places inside phrases."""
 
-    edges: tuple[tuple[int, int, int], ...]  # (from state, piece, to state)
-    written: tuple[int, ...]  # the states in which a phrase is written
-    closing: tuple[tuple[int, int], ...]  # (state, piece), which ends a phrase and its word
+    num_states: int
+    edges: tuple[tuple[int, int, int], ...]  # (piece, from state, to state), by piece
+    written: tuple[int, ...]  # the states in which a phrase is written, if its word ends
+    closing: tuple[tuple[int, int], ...]  # (state, piece) that ends a phrase and its word
     begins_apart: tuple[bool, ...]  # of each piece, whether the word before it ends
     ends_apart: tuple[bool, ...]  # of each piece, whether a word may begin after it
     longest: int  # tokens of the longest phrase, if each is a letter
@@ -42,7 +44,7 @@ class Forbidden:
     def __call__(self, log_probs_BWV: Array, tokens_BWT: Array, t: Array) -> Array:
         """Forbids each token that would make a phrase a whole word."""
         states_BWQ = self._states(tokens_BWT, t)
-        is_written_BW1 = states_BWQ[:, :, np.array(self.written)].any(axis=2, keepdims=True)
+        is_written_BW1 = states_BWQ[:, :, np.array(self.written, int)].any(axis=2, keepdims=True)
         is_wrong_BWV = is_written_BW1 & np.array(self.begins_apart)
         state_C, piece_C = np.array(self.closing, int).reshape(-1, 2).T
         is_wrong_BWV = is_wrong_BWV.at[:, :, piece_C].max(states_BWQ[:, :, state_C])
@@ -50,68 +52,91 @@ class Forbidden:
 
     def _states(self, tokens_BWT: Array, t: Array) -> Array:
         """Returns in which of the Q states each hypothesis is; it can be in several."""
-        from_E, piece_E, to_E = np.array(self.edges, int).reshape(-1, 3).T
         B, W, _ = tokens_BWT.shape
-        no_BWQ = jnp.zeros((B, W, 1 + max(self.written)), bool).at[:, :, ALWAYS].set(True)
+        # The last edge does nothing. Those of piece v are first_V[v], ..., first_V[v + 1] - 1.
+        V = len(self.ends_apart)
+        piece_E, from_E, to_E = np.array([*self.edges, (V, ALWAYS, ALWAYS)]).T
+        first_V = np.searchsorted(piece_E, np.arange(V + 1))
+        most = np.arange(np.diff(first_V).max())
+        arrays = (first_V, from_E, to_E, self.ends_apart)
+        first_V, from_E, to_E, ends_apart_V = map(jnp.array, arrays)
+        no_BWQ = jnp.zeros((B, W, self.num_states), bool).at[:, :, ALWAYS].set(True)
+        row_B11, beam_W1 = jnp.arange(B)[:, None, None], jnp.arange(W)[:, None]
+
+        def follow(states_BWQ: Array, token_BW: Array) -> tuple[Array, None]:
+            edge_BWK = first_V[token_BW][:, :, None] + most
+            edge_BWK = jnp.where(edge_BWK < first_V[token_BW + 1][:, :, None], edge_BWK, -1)
+            leads_BWK = jnp.take_along_axis(states_BWQ, from_E[edge_BWK], axis=2)
+            states_BWQ = no_BWQ.at[row_B11, beam_W1, to_E[edge_BWK]].max(leads_BWK)
+            return states_BWQ.at[:, :, BETWEEN].set(ends_apart_V[token_BW]), None
+
         # Phrases begin at most `longest` tokens ago. Padding stands before the first token.
         padded = jnp.pad(tokens_BWT, ((0, 0), (0, 0), (self.longest, 0)), constant_values=PAD)
         recent_BWL = jax.lax.dynamic_slice_in_dim(padded, t, self.longest, axis=2)
-        states_BWQ = no_BWQ.at[:, :, BETWEEN].set(True)
-        for n in range(self.longest):
-            token_BW = recent_BWL[:, :, n]
-            leads_BWE = states_BWQ[:, :, from_E] & (token_BW[:, :, None] == piece_E)
-            states_BWQ = no_BWQ.at[:, :, to_E].max(leads_BWE)
-            states_BWQ = states_BWQ.at[:, :, BETWEEN].set(jnp.array(self.ends_apart)[token_BW])
-        return states_BWQ
+        begun_BWQ = no_BWQ.at[:, :, BETWEEN].set(True)
+        return jax.lax.scan(follow, begun_BWQ, jnp.moveaxis(recent_BWL, 2, 0))[0]
 
 
-def forbidden(vocabulary: Pieces | None, file: str) -> Forbidden:
-    """Returns the rule of a file with a phrase a line; UserError if it cannot be read.
+def forbidden(vocabulary: Pieces | None, decode: Decode) -> Forbidden:
+    """Returns the rule of config.decode.forbidden, a phrase a line.
 
-    Upper and lower case differ. Letters that the vocabulary spells in bytes are not recognised.
+    UserError for a file that cannot be read or has no phrases, and for a phrase with a letter that
+    the vocabulary spells in bytes, because it would not be recognised. Case counts.
     """
+    file = decode.forbidden
     try:
-        lines = Path(file).read_text("utf-8").splitlines()
+        lines = Path(file).read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeError) as error:
-        raise UserError(f"config.decode.rules: forbidden(file={file!r}): {error}") from error
-    phrases = [*dict.fromkeys(" ".join(line.split()) for line in lines if line.strip())]
+        raise UserError(f"config.decode.forbidden={file!r} cannot be read: {error}") from error
+    phrases = [*dict.fromkeys(" ".join(line.split()) for line in lines if line.strip(" *"))]
     if not phrases:
-        raise UserError(f"config.decode.rules: {file} must have a phrase a line, found none")
+        raise UserError(f"config.decode.forbidden={file!r} must have a phrase a line, found none")
     pieces = [""] * (START + 1)
     if vocabulary:
         phrases = normalised(phrases, vocabulary.normalisation)
-        pieces = vocabulary.pieces(range(len(vocabulary)))
-    return automaton(phrases, [piece.replace("▁", " ") for piece in pieces])
+        pieces = [x.replace("▁", " ") for x in vocabulary.pieces(range(len(vocabulary)))]
+        known = {*" *".join(x for x in pieces if not BYTE.fullmatch(x))}
+        if unknown := [phrase for phrase in phrases if {*phrase} - known]:
+            raise UserError(f"{file}: {unknown[0]!r} has a letter that is in no piece")
+    return automaton(phrases, pieces)
 
 
 def automaton(phrases: list[str], pieces: list[str]) -> Forbidden:
-    """Returns the rule of phrases, of at least one, for pieces as they stand in a text."""
+    """Returns the rule of phrases, for pieces as they stand in a text.
+
+    A phrase is whole words, or with * at its end the beginning of a word.
+    """
     is_letter = lambda character: unicodedata.category(character)[0] in "LMN"
     opaque = {PAD, END, UNKNOWN, START} | {i for i, x in enumerate(pieces) if BYTE.fullmatch(x)}
-    pieces = ["�" if i in opaque else text for i, text in enumerate(pieces)]
+    pieces = ["\ufffd" if i in opaque else text for i, text in enumerate(pieces)]
     # {letter: [(piece, n)]} with the letter n of the piece first in it, or after no letter.
     beginning = collections.defaultdict(list)
     for piece, text in enumerate(pieces):
         for n, letter in enumerate(text):
             if n == 0 or not is_letter(text[n - 1]):
                 beginning[letter].append((piece, n))
-    edges, closing, written = [], [], [ALWAYS]
+    edges, closing, written, num_states = [], [], [], 2
     for phrase in phrases:
+        is_open, phrase = phrase.endswith("*"), phrase.removesuffix("*")
         # The states after 0, 1, 2, ... letters.
-        states = [BETWEEN, *range(written[-1] + 1, written[-1] + 1 + len(phrase))]
-        written.append(states[-1])
+        states = [BETWEEN, *range(num_states, num_states + len(phrase))]
+        num_states += len(phrase)
+        written += [] if is_open else states[-1:]
         for done, letter in enumerate(phrase):
             for piece, n in beginning[letter]:
                 if n and done:
                     continue  # within a piece, only a phrase's first letter begins
                 state, text, rest = ALWAYS if n else states[done], pieces[piece][n:], phrase[done:]
-                if rest.startswith(text):
-                    edges.append((state, piece, states[done + len(text)]))
-                elif text.startswith(rest) and not is_letter(text[len(rest)]):
+                after = text[len(rest) : len(rest) + 1]
+                is_end = is_open or (after and not is_letter(after))
+                if text.startswith(rest) and is_end:
                     closing.append((state, piece))
+                elif rest.startswith(text):
+                    edges.append((piece, state, states[done + len(text)]))
     return Forbidden(
-        tuple(edges),
-        tuple(written[1:]),
+        num_states,
+        tuple(sorted(edges)),
+        tuple(written),
         tuple(closing),
         begins_apart=tuple(not is_letter(text[0]) for text in pieces),
         ends_apart=tuple(not is_letter(text[-1]) for text in pieces),

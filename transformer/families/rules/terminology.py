@@ -16,6 +16,7 @@ phrases may end.
 
 import functools
 import re
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from transformer.decoding.methods import Decode, Method, Rule
 from transformer.errors import UserError
 
 Array = jax.Array
+WORD_ENDS = r"(?!\w)"
 
 
 def method(decode: Decode) -> Method:
@@ -42,13 +44,15 @@ def method(decode: Decode) -> Method:
 def read_terms(file: str) -> dict[str, str]:
     """Returns {term: its translation} of a file of TERM<tab>TRANSLATION; UserError if it is not."""
     try:
-        lines = Path(file).read_text("utf-8").splitlines()
+        lines = Path(file).read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeError) as error:
         raise UserError(f"config.decode.terms={file!r} cannot be read: {error}") from error
     terms = {}
     for number, line in enumerate(lines, start=1):
-        columns = [" ".join(column.split()) for column in line.split("\t")]
-        if len(columns) != 2 or not all(columns):
+        if not line.strip():
+            continue
+        columns = line.split("\t")
+        if len(columns) != 2 or not all(column.strip(" *") for column in columns):
             raise UserError(
                 f"{file}, line {number}: expected TERM<tab>TRANSLATION, found {line[:80]!r}"
             )
@@ -59,21 +63,19 @@ def read_terms(file: str) -> dict[str, str]:
 def phrases_of(terms: dict[str, str], source: str, further: dict[str, str]) -> Iterable[str]:
     """Returns the translations of the terms that a source text has, without repetition.
 
-    A term is whole words; with * at its end, the beginning of a word: 사과* is in 사과를. Where
-    terms overlap, the longest counts. `further` terms go before those of the file.
+    A term is whole words; with * at its end, the beginning of a word: 사과* is in 사과를. Case
+    counts. Where terms overlap, the longest does. `further` terms go before those of the file.
     """
-    longest_first = sorted({**terms, **further}.items(), key=lambda pair: -len(pair[0]))
-    found = pattern(tuple(term for term, _ in longest_first)).finditer(source)
-    # Group n of the pattern is term n, counted from 1.
-    return tuple(dict.fromkeys(longest_first[match.lastindex - 1][1] for match in found))
-
-
-@functools.lru_cache(maxsize=8)
-def pattern(terms: tuple[str, ...]) -> re.Pattern:
-    """Returns the pattern of a text's terms, each a group; of several at a place, the first."""
-    whole = [r"(?!\w)" if not term.endswith("*") else "" for term in terms]
-    groups = [f"({re.escape(x.removesuffix('*'))}{y})" for x, y in zip(terms, whole, strict=True)]
-    return re.compile(rf"(?<!\w)(?:{'|'.join(groups) or '(?!)'})")
+    clean = lambda text: unicodedata.normalize("NFC", " ".join(text.split()))
+    given = {clean(term): clean(phrase) for term, phrase in {**terms, **further}.items()}
+    source, stem = clean(source), lambda term: term.removesuffix("*")
+    # A pattern of all terms would take a second for 10,000.
+    present = [term for term in given if stem(term) in source]
+    present.sort(key=lambda term: (-len(stem(term)), term.endswith("*")))
+    groups = [f"({re.escape(stem(x))}{'' if x.endswith('*') else WORD_ENDS})" for x in present]
+    # Group n is term n, counted from 1.
+    found = re.finditer(rf"(?<!\w)(?:{'|'.join(groups)})", source) if groups else ()
+    return tuple(dict.fromkeys(given[present[match.lastindex - 1]] for match in found))
 
 
 def extend(
@@ -153,13 +155,20 @@ def progress(tokens_BWT: Array, t: Array, phrases_BPL: Array) -> Array:
     """
     L, T = phrases_BPL.shape[2], tokens_BWT.shape[2]
     lengths_BP = (phrases_BPL != PAD).sum(axis=-1)
-    # How many tokens agree from position i on, counted up to the first that does not.
-    agree_BWPT, count_BWPT = True, 0
-    for n in range(L):
+
+    def compare(n: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        agree_BWPT, count_BWPT = carry
         token_BW1T = jnp.roll(tokens_BWT, -n, axis=2)[:, :, None]
-        agree_BWPT &= (token_BW1T == phrases_BPL[:, None, :, n, None]) & (jnp.arange(T) + n < t)
+        phrase_BP1 = jax.lax.dynamic_slice_in_dim(phrases_BPL, n, 1, axis=2)
+        agree_BWPT &= (token_BW1T == phrase_BP1[:, None]) & (jnp.arange(T) + n < t)
         agree_BWPT &= (n < lengths_BP)[:, None, :, None]
-        count_BWPT += agree_BWPT
+        return agree_BWPT, count_BWPT + agree_BWPT
+
+    # How many tokens agree from position i on, counted up to the first that does not.
+    B, W, _ = tokens_BWT.shape
+    shape = B, W, phrases_BPL.shape[1], T
+    begun = jnp.ones(shape, bool), jnp.zeros(shape, jnp.int32)
+    _, count_BWPT = jax.lax.fori_loop(0, L, compare, begun)
     is_whole_BWPT = count_BWPT == lengths_BP[:, None, :, None]
     is_last_BWPT = jnp.arange(T) + count_BWPT == t
     return jnp.where(is_whole_BWPT | is_last_BWPT, count_BWPT, 0).max(axis=-1)

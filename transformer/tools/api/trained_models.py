@@ -56,11 +56,11 @@ class TranslationModel:
         return like_input(texts, (hypotheses[0].text for hypotheses in answers))
 
     def hypotheses(self, texts: Texts, count: int = 4, **decode: Any) -> Any:
-        """Returns the best Hypotheses (text, score) of a text, or of each text, best first.
+        """Returns the best Hypotheses (text, score, missing) of each text, best first.
 
         With method='sample' they are samples, in the order drawn.
         """
-        if decode.get("method", self.config.decode.method) == "beam":
+        if decode.get("method", self.config.decode.method) in ("beam", "terminology"):
             decode.setdefault("beam_width", max(count, self.config.decode.beam_width))
         answers = self._hypotheses(several(texts), {**decode, "num_hypotheses": count})
         return like_input(texts, answers)

@@ -139,6 +139,8 @@ def search_of(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], boo
                 f"{file}: {name}={search[name]!r} is not supported here: set it to {value}"
             )
     chosen = {x: rule for x, rule in RULES.items() if search[rule[0]] != rule[2]}
+    if chosen and search["renormalize_logits"]:
+        raise UserError(f"{file}: renormalize_logits with {[*chosen]} is not supported here")
     rules = [f"{x}({field}={search[option]})" for x, (option, field, _) in chosen.items()]
     keys = {
         "decode.rules": ",".join(rules),

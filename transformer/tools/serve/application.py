@@ -89,6 +89,7 @@ class Service:
             raise HTTPException(422, "terms need a server with decode.method=terminology")
         if self.num_waiting() + len(lines) > options.max_waiting:
             raise HTTPException(503, "too many lines wait, try again", {"Retry-After": "1"})
+        terms = {encodable(key): encodable(value) for key, value in terms.items()}
         return self.batchers[name, 1 if count == 1 else limit].submit(lines, terms)
 
     async def translate(self, asked: schema.TranslateRequest, request: Request) -> Any:
