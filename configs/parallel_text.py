@@ -5,8 +5,9 @@
 
 FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. If it has
 more than two languages, give config.data.source_language, too. For other file names give STEM
-(--config.data.test=newstest2014), or SOURCE_FILE,TARGET_FILE if the stems differ. Without a test
-set (--config.data.test="") the final score is validation's.
+(--config.data.test=newstest2014), or SOURCE_FILE,TARGET_FILE if the stems differ; docs/your-data.md
+has files of pairs and several corpora. Without a test set (--config.data.test="") the final score
+is validation's.
 
 The model is a third of the paper's base, for about 100,000 to a million pairs. Hardware: one GPU
 for about an hour.

@@ -21,7 +21,8 @@ KEYS = {
     "data.target_language": "de",
     "data.directory": "",  # folder of parallel_text's files
     "data.data_dir": "~/tensorflow_datasets",  # for WMT and token ids
-    # Split names of the corpus; with parallel_text STEM of STEM.de and STEM.en, or FILE,FILE.
+    # Split names of the corpus; with parallel_text STEM of STEM.de and STEM.en; FILE,FILE; a file
+    # of pairs, .tsv, .jsonl or .parquet; or .toml for several corpora (docs/your-data.md).
     "data.train": "train",
     "data.validation": "validation",  # newstest2013
     "data.test": "test",  # newstest2014; "": none, the final score is validation's
@@ -93,6 +94,8 @@ KEYS = {
     "translate.format": ["text", ("text", "json")],
     # True: input lines are SOURCE<tab>PREFIX, and translations begin with PREFIX (forced decoding).
     "translate.prefix": False,
+    # Before each line, if the model was trained on a mixture with tags, such as "<2de>".
+    "translate.tag": "",
 }
 
 

@@ -137,6 +137,15 @@ FUSION = {
     "language_model": "transformer.families.rules.fusion:fused",
 }
 
+# {the end of a name in config.data.train, ...: a function (folder, name, languages, key) -> a
+# data.corpora.Corpus}, of files of parallel text other than two aligned ones
+PAIR_FILES = {
+    ".toml": "transformer.families.corpora.mixtures:load",
+    ".tsv": "transformer.families.corpora.pair_files:load",
+    ".jsonl": "transformer.families.corpora.pair_files:load",
+    ".parquet": "transformer.families.corpora.pair_files:load",
+}
+
 # {a name in config.evaluate.scores: a function (config) -> a function that scores translations,
 # (sources, hypotheses, references, vocabulary) -> {name: number}}; `references` are those of
 # sacreBLEU, a list of lines for each reference

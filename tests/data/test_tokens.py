@@ -25,7 +25,7 @@ def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
 class Lines:
     """Plain text, which has one side."""
 
-    fingerprint = "lines"
+    fingerprint, parts = "lines", ()
 
     def __init__(self, lines):
         self.lines = lines

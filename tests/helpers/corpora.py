@@ -25,6 +25,8 @@ LENGTH = 24
 class Source:
     """Random pairs of words; no two are equal, so that a pair is known by its text."""
 
+    parts = ()
+
     def __init__(self, seed, count=150, longest=9, blank=()):
         chosen = random.Random(seed)
         self.fingerprint = f"toy-{seed}-{count}-{longest}-{list(blank)}"

@@ -1,8 +1,8 @@
 """Batch t as a pure function of (rows, seed, t).
 
-Items are packed into rows once (packing.py). An epoch is a seeded permutation of the rows, and
-batch t is batch t % n of epoch t // n. Any host can make any rows of any batch in any order, so
-checkpoints need no iterator state.
+Items are packed into rows once (packing.py). An epoch is a seeded permutation of the rows, in a
+mixture of those that it reads, and batch t is batch t % n of epoch t // n. Any host can make any
+rows of any batch in any order, so checkpoints need no iterator state.
 """
 
 import concurrent.futures
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from transformer.data import packing
 from transformer.data.packing import Rows, concatenate_ranges
 
 Loaded = TypeVar("Loaded")
@@ -49,7 +50,7 @@ class Batches:
         g, batch = self._locate(t)
         group, num_rows = self.groups[g], self._rows_per_batch(g)
         # With 2 rows per batch, batch 1 has rows 2 and 3 of the group in the epoch's order.
-        order = _permutation(self.seed, t // len(self), g, len(group))
+        order = _permutation(self.seed, t // len(self), g, group.reads or len(group))
         chosen = order[batch * num_rows : (batch + 1) * num_rows][start:stop]
         # Rows 4 and 0 with 2 and 3 items become rows 0 0 1 1 1 of the batch.
         counts = group.offsets[chosen + 1] - group.offsets[chosen]
@@ -83,7 +84,7 @@ class Batches:
         """Returns the number of rows of batch t that hold items; they come first."""
         g, batch = self._locate(t)
         num_rows = self._rows_per_batch(g)
-        return min(num_rows, len(self.groups[g]) - batch * num_rows)
+        return min(num_rows, self.groups[g].num_read - batch * num_rows)
 
     def __len__(self) -> int:
         """Returns the number of batches in an epoch."""
@@ -92,7 +93,7 @@ class Batches:
     @property
     def _batches_per_group(self) -> list[int]:
         """The number of batches of each group, rounded up."""
-        return [-(-len(group) // self._rows_per_batch(g)) for g, group in enumerate(self.groups)]
+        return [-(-x.num_read // self._rows_per_batch(g)) for g, x in enumerate(self.groups)]
 
     def _rows_per_batch(self, g: int) -> int:
         full = max(1, self.batch_positions // self.groups[g].length)
@@ -124,13 +125,13 @@ class Batches:
 
     @property
     def positions(self) -> int:
-        """The number of positions per side in an epoch, padding included."""
-        counts = enumerate(self._batches_per_group)
-        return sum(n * self._rows_per_batch(g) * self.groups[g].length for g, n in counts)
+        """The number of positions per side in batches of all rows, padding included."""
+        rows = [self._rows_per_batch(g) for g in range(len(self.groups))]
+        return sum(-(-len(x) // n) * n * x.length for x, n in zip(self.groups, rows, strict=True))
 
     @property
     def items(self) -> np.ndarray:
-        """The items of an epoch, in the order of the rows."""
+        """The items of all rows, in their order."""
         return np.concatenate([group.items for group in self.groups])
 
 
@@ -163,9 +164,14 @@ def prefetch(load: Callable[[Any], Loaded], numbers: Iterable) -> Iterator[Loade
 
 
 @functools.lru_cache(maxsize=16)  # an epoch's order of batches, and the orders of its groups
-def _permutation(seed: int | None, epoch: int, g: int, size: int) -> np.ndarray:
-    """Returns an epoch's order of the rows of group g, or of the batches for g = -1."""
+def _permutation(seed: int | None, epoch: int, g: int, rows: int | tuple) -> np.ndarray:
+    """Returns an epoch's order of the rows of group g, or of the batches for g = -1.
+
+    `rows` is their number, or the `reads` of a mixture.
+    """
     if seed is None:
-        return np.arange(size)
+        return np.arange(rows)
+    if isinstance(rows, tuple):
+        rows = packing.rows_of_epoch(rows, epoch, seed)
     # g + 1, because seeds must not be negative.
-    return np.random.default_rng((seed, epoch, g + 1)).permutation(size)
+    return np.random.default_rng((seed, epoch, g + 1)).permutation(rows)

@@ -22,9 +22,10 @@ class Corpus:
 
     fingerprint: str  # of the content and the direction; part of every derived cache key
     size: int  # number of items
-    # (increasing indices) -> the text of each side of the items
+    # (sorted indices, perhaps repeated) -> the text of each side of the items
     items: Callable[[Sequence[int]], Iterator[tuple[str, ...]]]
     files: tuple[str, ...] = ()  # one per side, or the files of plain text
+    parts: Sequence[dict] = ()  # the corpora of a mixture, one after the other: see packing.mix
 
     def __len__(self) -> int:
         return self.size
@@ -109,11 +110,13 @@ def parallel_text(files: Sequence[pathlib.Path], languages: tuple[str, str]) -> 
 
 
 def select(read: Callable[[], Iterable], indices: Iterable[int]) -> Iterator:
-    """Yields the items of read() at increasing indices, and stops reading after the last."""
+    """Yields the items of read() at sorted indices, and stops reading after the last."""
     items, position = iter(read()), 0
     for index in indices:
-        yield next(itertools.islice(items, index - position, None))
+        if index >= position:  # otherwise the index is repeated
+            item = next(itertools.islice(items, index - position, None))
         position = index + 1
+        yield item
 
 
 def _records(

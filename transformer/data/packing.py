@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import logging
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,15 +24,86 @@ class Rows(NamedTuple):
     """Rows of one length: row r holds the items `items[offsets[r] : offsets[r + 1]]`.
 
     Example: items 4 9 2 with offsets 0 2 3 are items 4 and 9 in row 0, and item 2 in row 1. A row
-    has `length` positions per side.
+    has `length` positions per side. Rows of several corpora stand one corpus after the other, and
+    `reads` has (the number of rows, the number of rows that an epoch reads) of each.
     """
 
     length: int
     items: np.ndarray
     offsets: np.ndarray
+    reads: tuple[tuple[int, int], ...] = ()  # () reads each row once
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @property
+    def num_read(self) -> int:
+        """The number of rows that an epoch reads."""
+        return sum(count for _, count in self.reads) if self.reads else len(self)
+
+
+def join(parts: Sequence[tuple[Rows, int]]) -> Rows:
+    """Joins rows of one length, each given with the number of them that an epoch reads."""
+    counts = np.concatenate([np.diff(rows.offsets) for rows, _ in parts])
+    items = np.concatenate([rows.items for rows, _ in parts])
+    reads = tuple((len(rows), count) for rows, count in parts)
+    return Rows(parts[0][0].length, items, np.concatenate([[0], np.cumsum(counts)]), reads)
+
+
+def rows_of_epoch(reads: Sequence[tuple[int, int]], epoch: int, seed: int) -> np.ndarray:
+    """Returns the sorted rows of `Rows.reads` that an epoch reads.
+
+    A corpus is read in passes over all its rows, each in another order. Example: of 5 rows with 3
+    per epoch, epoch 1 has the last two of the order of pass 0, and the first of that of pass 1.
+    """
+    chosen, start = [], 0
+    for c, (size, count) in enumerate(reads):
+        passes, places = np.divmod(np.arange(epoch * count, (epoch + 1) * count), size)
+        for number in np.unique(passes):
+            order = np.random.default_rng((seed, c, int(number), 1)).permutation(size)
+            chosen.append(start + order[places[passes == number]])
+        start += size
+    return np.sort(np.concatenate(chosen))
+
+
+def mix(parts: Sequence[dict], items: np.ndarray, rows_of: Callable) -> list[Rows]:
+    """Returns the rows of a mixture, in groups of one length, with their `reads`.
+
+    `items` are the sorted pairs to train on, and rows_of(items) packs some of them into groups of
+    rows. No row has pairs of two corpora. Logs the shares.
+    """
+    ends = np.cumsum([part["size"] for part in parts])
+    pairs_of = np.split(items, np.searchsorted(items, ends[:-1]))
+    groups_of = [rows_of(pairs) if len(pairs) else [] for pairs in pairs_of]
+    sizes = [sum(map(len, groups)) for groups in groups_of]
+    cells, counts = [], counts_of(parts, sizes)
+    for part, groups, size, count in zip(parts, groups_of, sizes, counts, strict=True):
+        message = "%s: %d of an epoch's %d rows, which are %.2f passes over its own"
+        logging.info(message, part["name"], count, sum(sizes), count / size)
+        group_counts = _rounded([*map(len, groups)], count)
+        cells += [cell for cell in zip(groups, group_counts, strict=True) if cell[1]]
+    lengths = sorted({group.length for group, _ in cells})
+    return [join([x for x in cells if x[0].length == length]) for length in lengths]
+
+
+def counts_of(parts: Sequence[dict], sizes: Sequence[int]) -> list[int]:
+    """Returns how much an epoch reads of each corpus of these sizes, in all as much as there is.
+
+    UserError for a corpus of size 0.
+    """
+    if 0 in sizes:
+        raise UserError(f"the corpus {parts[sizes.index(0)]['name']} has no pair to train on")
+    weights = [part["weight"] or size for part, size in zip(parts, sizes, strict=True)]
+    return _rounded(np.array(weights) ** (1 / parts[0]["temperature"]), sum(sizes))
+
+
+def _rounded(shares: Sequence[float], total: int) -> list[int]:
+    """Returns integers in proportion to shares, of sum `total`, by largest remainder."""
+    exact = np.array(shares) * (total / sum(shares))
+    counts = exact.astype(int)
+    # What rounding down leaves goes to the largest fractions.
+    counts[np.argsort(counts - exact, kind="stable")[: total - counts.sum()]] += 1
+    return counts.tolist()
 
 
 def select_trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarray:

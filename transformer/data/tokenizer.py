@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import hashlib
 import io
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from transformer.errors import UserError
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
+TAG = r"<[^<>\s]+>"  # stands before a source and says what it is, such as <2de>
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +93,17 @@ def check_list(texts: Iterable[str]) -> None:
         raise TypeError(f"expected a list of texts, found one text: give [{texts[:40]!r}]")
 
 
+def tagged(tag: str, text: str) -> str:
+    """Returns a source with its tag, if any; a blank source stays as it is."""
+    return f"{tag} {text}" if tag and text.strip() else text
+
+
+def tags(vocabulary: Pieces) -> list[str]:
+    """Returns the tags that are pieces of a vocabulary."""
+    pieces = vocabulary.pieces(range(len(vocabulary)))
+    return [piece[1:] for piece in pieces if re.fullmatch(f"▁{TAG}", piece)]
+
+
 def normalised(texts: Iterable[str], form: str) -> list[str]:
     """Returns texts in a Unicode normalisation form, such as 'nfc'; '' leaves them as is.
 
@@ -117,9 +130,11 @@ def load(model_bytes: bytes, name: str) -> Pieces:
 
 
 def learn_pieces(
-    sentences: Iterable[str], *, size: int, kind: str, character_coverage: float
+    sentences: Iterable[str], *, size: int, kind: str, character_coverage: float, tags: tuple = ()
 ) -> bytes:
     """Learns `size` pieces from sentences; returns a .model file's bytes, deterministically.
+
+    Each tag is a piece that is never split.
 
     SentencePiece normalises only runs of spaces, because its default rewrites characters, and the
     model could not produce some references. A character outside the vocabulary falls back to its
@@ -141,6 +156,7 @@ def learn_pieces(
             eos_id=END,
             unk_id=UNKNOWN,
             bos_id=START,
+            user_defined_symbols=[f"▁{tag}" for tag in tags],  # with the space before it
             minloglevel=2,
         )
     except RuntimeError as error:

@@ -83,12 +83,15 @@ def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
     """Returns the training split in batches of about `data.batch_tokens` target positions."""
     data, seed = config.data, config.train.seed
     items = packing.select_trainable(tokens.lengths, data.max_length)
+
     # A packed row holds as many pairs as fit. Otherwise a row holds one pair, and has the shortest
     # of a few static lengths that fits.
-    if data.pack:
-        groups = [packing.pack(tokens.lengths, items, data.row_length, seed, tokens.directory)]
-    else:
-        groups = packing.one_per_row(tokens.lengths, items, data.row_length)
+    def rows_of(items: np.ndarray) -> list[packing.Rows]:
+        if data.pack:
+            return [packing.pack(tokens.lengths, items, data.row_length, seed, tokens.directory)]
+        return packing.one_per_row(tokens.lengths, items, data.row_length)
+
+    groups = packing.mix(tokens.parts, items, rows_of) if tokens.parts else rows_of(items)
     assemble = functools.partial(pairs.assemble, tokens)
     return Batches(groups, data.batch_tokens, seed, assemble)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer import registry
-from transformer.data import tokenizer
+from transformer.data import packing, tokenizer
 from transformer.data.corpora import Corpus
 from transformer.data.tokenizer import Pieces, Vocabulary
 from transformer.errors import UserError
@@ -63,6 +63,10 @@ def prepare(
         vocab = read(folder, config)
     elif (vocab := _kept(config, folder)) is None:
         vocab = write(folder, config, given(config) or learn(config, train))
+    tags = _tags(train)
+    if tags and (unknown := {*tags} - {*tokenizer.tags(vocab.source)}):
+        hint = "a tag is one piece, such as <2de>, and learnt with the vocabulary"
+        raise UserError(f"the vocabulary lacks {sorted(unknown)} of {train.files[0]}: {hint}")
     config.vocabulary.fingerprint = vocab.fingerprint
     return vocab
 
@@ -121,16 +125,26 @@ def learn(config: ConfigDict, train: Corpus) -> dict[str, bytes]:
                 kind=options.kind,
                 size=options.size,
                 character_coverage=options.character_coverage,
+                tags=_tags(train) if 0 in SIDES[Path(name).stem] else (),
             )
     return contents
+
+
+def _tags(train: Corpus) -> tuple[str, ...]:
+    """Returns the tags of the corpora of a mixture, each once."""
+    return tuple(filter(None, dict.fromkeys(part["tag"] for part in train.parts)))
 
 
 def _sentences(config: ConfigDict, train: Corpus, sides: Sequence[int]) -> Iterator[str]:
     """Yields the sentences of `sides`: all, or about `max_sentences` of random items."""
     options, chosen = config.vocabulary, np.arange(len(train))
+    if train.parts:
+        sizes = [part["size"] for part in train.parts]
+        reads = zip(sizes, packing.counts_of(train.parts, sizes), strict=True)
+        chosen = packing.rows_of_epoch([*reads], 0, config.train.seed)
     most = options.max_sentences if kind_named(options.kind).samples else 0
-    if most and len(sides) * len(train) > most:
-        shuffled = np.random.default_rng(config.train.seed).permutation(len(train))
+    if most and len(sides) * len(chosen) > most:
+        shuffled = np.random.default_rng(config.train.seed).permutation(chosen)
         # Sorted, because the corpus is read from start to end.
         chosen = np.sort(shuffled[: most // len(sides)])
     for texts in train.chunks(chosen):

@@ -31,9 +31,8 @@ RATES = {
 # {option of `generate` that our search lacks: the value that turns the option off}
 NOT_SEARCHED = {
     **dict.fromkeys(("encoder_no_repeat_ngram_size", "min_new_tokens"), 0),
-    "encoder_repetition_penalty": 1.0,
     **dict.fromkeys(("forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens")),
-    "num_beam_groups": 1,
+    **dict.fromkeys(("num_beam_groups", "encoder_repetition_penalty"), 1),
     "do_sample": False,
 }
 # {our rule: (option of `generate`, the rule's field, the value that turns it off)}, in its order

@@ -22,9 +22,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
     After an error the draft is removed. A killed process leaves its draft, which is never read.
     """
-    parent = folder.parent
-    paths.make_folder(parent)
-    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.draft", dir=parent) as draft:
+    paths.make_folder(folder.parent)
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.draft", dir=folder.parent) as draft:
         written = Path(draft) / folder.name
         written.mkdir()
         yield written
