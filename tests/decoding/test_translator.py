@@ -12,6 +12,7 @@ from helpers.decoders import DECODE, FEW, LINES, METHODS, PIECES, Echo, build, h
 
 from transformer import registry
 from transformer.data import tokenizer
+from transformer.decoding import translator
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
@@ -119,6 +120,16 @@ def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, untrained
         assert part.index(tokenizer.END) == len(part) - 1
     if max(map(len, line.split())) < max_length // 2:
         assert all(PIECES.pieces(part[:1])[0].startswith("▁") for part in seen)
+
+
+def test_each_part_has_the_tag_of_its_line():
+    options = {"size": 4 + 256 + 8, "kind": "bpe", "character_coverage": 1.0}
+    pieces = tokenizer.load(tokenizer.learn_pieces(["a b c"] * 9, tags=("<2de>",), **options), "")
+    [ids] = pieces.encode(["<2de> " + "a b c " * 9])
+    parts = [pieces.pieces(part) for part in translator.split(ids, pieces, 16)]
+    assert [len(part) for part in parts] == [16, 15]
+    assert all(part[0] == "▁<2de>" and part.count("▁<2de>") == 1 for part in parts)
+    assert parts[0][1:-1] + parts[1][1:] == pieces.pieces(ids[1:])
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from transformer.errors import UserError
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
-TAG = r"<[^<>\s]+>"  # stands before a source and says what it is, such as <2de>
+TAG = r"▁<[^<>\s]+>"  # a piece that stands before a source and says what it is, such as <2de>
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +101,7 @@ def tagged(tag: str, text: str) -> str:
 def tags(vocabulary: Pieces) -> list[str]:
     """Returns the tags that are pieces of a vocabulary."""
     pieces = vocabulary.pieces(range(len(vocabulary)))
-    return [piece[1:] for piece in pieces if re.fullmatch(f"▁{TAG}", piece)]
+    return [piece[1:] for piece in pieces if re.fullmatch(TAG, piece)]
 
 
 def normalised(texts: Iterable[str], form: str) -> list[str]:

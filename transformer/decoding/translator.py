@@ -7,6 +7,7 @@ are searched once.
 import functools
 import itertools
 import logging
+import re
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -216,8 +217,11 @@ def split(ids: list[int], vocabulary: tokenizer.Pieces, max_length: int) -> Iter
 
     A part ends before the last word that starts in its second half, or else within a word. Each
     part has the end symbol: with max_length 3, ▁a ▁b ▁c ▁d </s> becomes ▁a ▁b </s> and ▁c ▁d </s>.
+    A tag at the beginning is each part's.
     """
-    max_pieces = max_length - 1  # pieces of a part, without the end symbol
+    num_tags = bool(re.fullmatch(tokenizer.TAG, vocabulary.pieces(ids[:1])[0]))
+    tag, ids = ids[:num_tags], ids[num_tags:]
+    max_pieces = max_length - 1 - num_tags  # pieces of a part, without tag and end symbol
     start = 0
     while len(ids) - 1 - start > max_pieces:
         # Word starts, from the last possible cut back to the middle of the part.
@@ -227,10 +231,10 @@ def split(ids: list[int], vocabulary: tokenizer.Pieces, max_length: int) -> Iter
             if vocabulary.pieces(ids[i : i + 1])[0].startswith("▁")
         )
         stop = next(word_starts, start + max_pieces)
-        yield [*ids[start:stop], vocabulary.end]
+        yield [*tag, *ids[start:stop], vocabulary.end]
         start = stop
     if len(ids) - 1 > start:
-        yield ids[start:]
+        yield [*tag, *ids[start:]]
 
 
 def joined(parts: list[Hypotheses]) -> Hypotheses:
