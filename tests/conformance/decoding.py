@@ -23,12 +23,6 @@ def begin_bound(model, kind, room):
     return model.prepare(jax.tree.map(wider, memory), mask, room, W)
 
 
-def begin_and_step_bound(model, kind):
-    """Calls all methods of decoding that use params."""
-    memory, cache = begin_bound(model, kind, ROOM)
-    return model.step(np.ones((B, W, 1), int), 0, memory, cache)
-
-
 @functools.partial(tiny.jit, static_argnums=(0, 1, 2))
 def compiled_begin(model, kind, room, params):
     method = functools.partial(begin_bound, kind=kind, room=room)
@@ -82,7 +76,9 @@ def check(case, counts, what, *, first_room=ROOM, reorder=False):
             cache = models_cache.reorder(cache, parents)
         if first_room < ROOM and position == 0:
             cache = models_cache.grow(cache, ROOM // first_room)
-            expected_shapes = shapes(begin(case)[1])
+            expected_shapes = shapes(
+                compiled_begin.eval_shape(case.model, case.kind, ROOM, case.params)[1]
+            )
         assert shapes(cache) == expected_shapes, (
             f"{case.name}: {what}, a cache has not the shapes and types of prepare with its room"
         )

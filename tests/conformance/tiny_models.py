@@ -232,9 +232,13 @@ def model_class(name):
     return registry.load(registry.MODELS[name.partition("/")[0]])
 
 
+def build(name, **changes):
+    """Builds a model of TINY with these fields instead."""
+    return model_fields.build(name.partition("/")[0], {**TINY[name][1], **changes})
+
+
 @functools.cache
 def case(name, **changes):
     """Builds a model of TINY, with random params."""
-    kind, fields = TINY[name]
-    model = model_fields.build(name.partition("/")[0], {**fields, **changes})
+    kind, model = TINY[name][0], build(name, **changes)
     return Case(name, kind, model, tiny.parameters(model, kind.batch([[0]], LENGTH)[0]))
