@@ -113,9 +113,8 @@ def test_rows_one_by_one_are_those_of_the_whole_batch(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (4, 1, 1)), ("jit", (2, 2, 2))])
-def test_several_devices_take_the_steps_of_one(run, strategy, mesh):
-    layouts.assert_devices_take_the_steps_of_one(run.config, run.task, strategy, mesh)
+def test_several_devices_take_the_steps_of_one(run):
+    layouts.assert_devices_take_the_steps_of_one(run.config, run.task)
 
 
 def test_an_evaluator_is_an_evaluation(run):

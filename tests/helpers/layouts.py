@@ -64,12 +64,13 @@ def after_steps(config, task, layout, count=3):
     return state.params, metrics
 
 
-def assert_devices_take_the_steps_of_one(config, task, strategy, mesh):
+def assert_devices_take_the_steps_of_one(config, task):
     one = after_steps(config, task, layout_of("jit", 1, (1, 1, 1)))
-    several = after_steps(config, task, layout_of(strategy, math.prod(mesh), mesh))
-    close = lambda x, y: np.allclose(x, y, rtol=1e-4, atol=1e-6)
-    for what, found, expected in zip(("params", "sums"), several, one, strict=True):
-        same = jax.tree.map(close, found, expected)
-        assert all(jax.tree.leaves(same)), (
-            f"{config.task}: {mesh} devices ({strategy}) have other {what} than one: {same}"
-        )
+    for strategy, mesh in (("pmap", (4, 1, 1)), ("jit", (2, 2, 2))):
+        several = after_steps(config, task, layout_of(strategy, math.prod(mesh), mesh))
+        close = lambda x, y: np.allclose(x, y, rtol=1e-4, atol=1e-6)
+        for what, found, expected in zip(("params", "sums"), several, one, strict=True):
+            same = jax.tree.map(close, found, expected)
+            assert all(jax.tree.leaves(same)), (
+                f"{config.task}: {mesh} devices ({strategy}) have other {what} than one: {same}"
+            )
