@@ -1,6 +1,7 @@
 """Which steps are kept, and which one is restored, whatever was interrupted, damaged or full."""
 
 import errno
+import itertools
 import os
 import pathlib
 import re
@@ -177,27 +178,25 @@ def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(saved, ope
 # Damage
 
 
-DAMAGES = [truncate, pathlib.Path.unlink, flip_a_bit, zero_a_block]
+DAMAGES = [truncate, pathlib.Path.unlink, zero_a_block]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damage, caplog):
+def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, caplog):
     """For every file of the newest step: that step is restored bit for bit, or the one before."""
-    newest = three_steps / "checkpoints" / "3"
-    files = [path for path in newest.rglob("*") if path.is_file()]
+    newest, copy = three_steps / "checkpoints" / "3", tmp_path / "copy"
+    files = [path.relative_to(three_steps) for path in newest.rglob("*") if path.is_file()]
     assert len(files) > 20
-    for file in files:
-        copy = tmp_path / "copy"
+    each = [(file, flip_a_bit) for file in files]
+    for file, damage in [*each, *zip(files, itertools.cycle(DAMAGES), strict=False)]:
         shutil.copytree(three_steps, copy)
-        damage(copy / file.relative_to(three_steps))
+        damage(copy / file)
         caplog.clear()
         checkpoints = checkpoints_of(copy, keep=3)
         assert_restores(checkpoints, 2)
         checkpoints.close()
-        named = copy / file.relative_to(three_steps)
         if damage is not pathlib.Path.unlink or file.name != "checksums.json":  # incomplete
-            assert f"damaged: {named}" in caplog.text
+            assert f"damaged: {copy / file}" in caplog.text
         assert steps(copy / "checkpoints") == [2]
         assert steps(copy / "params") == [1, 2]
         shutil.rmtree(copy)

@@ -4,6 +4,8 @@ Here it is in a small Transformer. test_mixers.py checks a mixer alone, and test
 with each part: padding, neighbours, causality, decoding.
 """
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -33,6 +35,19 @@ def case_of(part):
     return case, *case.kind.batch([[0, 1], [2], []], LENGTH)
 
 
+@functools.cache
+def logits_and_gradients(part):
+    """Returns the logits, and the gradient of their squares by each param."""
+    case, inputs, is_word = case_of(part)
+
+    def squares(params):
+        logits = case.model.apply({"params": params}, **inputs, train=False)
+        return ((logits**2) * is_word[..., None]).sum(), logits
+
+    gradients, logits = tiny.jit(jax.grad(squares, has_aux=True))(case.params)
+    return np.asarray(logits), gradients
+
+
 def test_every_part_can_be_written():
     for part in tables.names("PART"):
         assert part in tables.PARTS, f"PART={part} must be one of {', '.join(tables.PARTS)}"
@@ -46,8 +61,7 @@ def test_every_part_can_be_written():
 @cases()
 def test_a_part_matters(part):
     """With the same values of the params that both have, the paper's part has other logits."""
-    case, inputs, is_word = case_of(part)
-    logits = case.logits(inputs)
+    (case, inputs, is_word), (logits, _) = case_of(part), logits_and_gradients(part)
     assert logits.dtype == np.float32, f"{part}: logits are {logits.dtype}"
     assert np.isfinite(logits).all(), f"{part}: logits are non-finite"
     box, _, name = part.partition("/")
@@ -64,15 +78,7 @@ def test_a_part_matters(part):
 @pytest.mark.slow
 @cases(*BUT_MIXERS)
 def test_gradients_are_finite_and_of_all_params(part):
-    case, inputs, is_word = case_of(part)
-
-    @tiny.jit
-    @jax.grad
-    def gradient(params):
-        logits = case.model.apply({"params": params}, **inputs, train=False)
-        return ((logits**2) * is_word[..., None]).sum()
-
-    gradients = flatten_dict(gradient(case.params), sep="/")
+    gradients = flatten_dict(logits_and_gradients(part)[1], sep="/")
     for path, values in gradients.items():
         assert np.isfinite(values).all(), f"{part}: the gradient of {path} is non-finite"
         assert np.abs(values).max() > 1e-7, f"{part}: {path} has no gradient"
@@ -82,8 +88,9 @@ def test_gradients_are_finite_and_of_all_params(part):
 @cases(*BUT_MIXERS)
 def test_bfloat16_is_close_to_float32(part):
     case, inputs, is_word = case_of(part)
-    high = case.logits(inputs)[is_word]
-    low = tiny_models.case(case.name, dtype="bfloat16").logits(inputs)[is_word]
+    high = logits_and_gradients(part)[0][is_word]
+    low_model = tiny_models.build(case.name, dtype="bfloat16")
+    low = tiny.logits(low_model, case.params, inputs)[is_word]
     share = np.sqrt(((low - high) ** 2).mean()) / high.std()
     assert 1e-4 < share < 0.03, f"{part}: logits in bfloat16 are {share:.1%} off"
 

@@ -15,12 +15,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sacrebleu
-from helpers import reversal
 from helpers.runs import SUMS
 
 import launch
 from transformer import registry
-from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.modes import evaluate
 from transformer.tasks import losses, translation
@@ -183,16 +181,3 @@ def test_a_tokeniser_without_its_package_says_what_to_install(tiny_config, monke
     expected = r"\Aconfig\.evaluate\.tokenize='ko-mecab' .*pip install sacrebleu\[ko\].*\Z"
     with pytest.raises(UserError, match=expected):
         translation.check(tiny_config({"evaluate.tokenize": "ko-mecab"}))
-
-
-def test_another_vocabulary_is_refused(reversal_run, tmp_path):
-    copy = shutil.copytree(reversal_run, tmp_path / "copy")
-    text = [line.replace("a", "z") for line in reversal.sentences(500, seed=0)]
-    size = len(reversal.vocabulary().source)
-    other = tokenizer.learn_pieces(text, size=size, kind="bpe", character_coverage=1.0)
-    (copy / "vocabulary" / "shared.model").write_bytes(other)
-    with pytest.raises(ValueError, match=r"\A.*vocabulary.*\Z") as error:
-        translation.load(saved_config.read_config(copy), copy)
-    assert reversal.vocabulary().fingerprint in str(error.value)
-    assert tokenizer.load(other, "other").fingerprint in str(error.value)
-    assert str(copy / "vocabulary") in str(error.value)

@@ -184,12 +184,6 @@ def test_training_is_shown_in_80_columns(open_terminal, caplog, add_step):
     assert re.fullmatch(r"train: 100%\|█{20,}." + end, bar)
 
 
-def test_a_terminal_that_is_gone_does_not_end_training(open_terminal, add_step):
-    _, hang_up = open_terminal()
-    hang_up()
-    add_step()
-
-
 # Skipped updates and jumps of the loss.
 
 

@@ -64,9 +64,7 @@ def test_the_first_update_is_step_1():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS, ids=str)
-@pytest.mark.parametrize(
-    ("clip_norm", "accumulate"), [(0.0, 1), (0.5, 1), (0.0, 2)], ids=["plain", "clipped", "parts"]
-)
+@pytest.mark.parametrize(("clip_norm", "accumulate"), [(0.0, 1), (0.5, 2)])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_no_non_finite_update_enters_the_state(strategy, num_devices, clip_norm, accumulate, value):
     """The run equals one whose updates are skipped at these steps: batches advance, the schedule

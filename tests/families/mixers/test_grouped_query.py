@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from conformance.mixing import row
 from families.mixers import packed_texts
-from families.mixers.packed_texts import RELATIVE, params_of
+from families.mixers.packed_texts import SCORED, params_of
 from families.mixers.packed_texts import mix_and_sow as mix
 from helpers.layers import intermediates
 
-from transformer import registry
 from transformer.errors import UserError
 from transformer.families.parts import biases
 from transformer.models import cache
@@ -39,10 +38,7 @@ def repeated(params, times):
     ("groups", "changes"),
     [
         *((groups, {"attention_bias": True}) for groups in (1, 2, 4)),
-        *((2, changes) for changes in RELATIVE),
-        (2, {"positions": "shaw(max_distance=2)", "score": "general"}),
-        (2, {"positions": "rotary", "score": "cosine"}),
-        *((2, {"score": score}) for score in registry.PARTS["score"]),
+        *((2, changes) for changes in SCORED),
     ],
     ids=str,
 )

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from conformance.mixing import check_steps, row
 from families.mixers import packed_texts
-from families.mixers.packed_texts import RELATIVE, params_of
+from families.mixers.packed_texts import RELATIVE, SCORED, params_of
 from families.mixers.packed_texts import mix_and_sow as mix
 from helpers import tiny
 from helpers.layers import intermediates, products
 
-from transformer import registry
 from transformer.models import cache
 
 H, K, C = 2, 6, 5
@@ -29,8 +28,7 @@ def mixer(pattern="local(window=5)", *options, **changes):
     ("window", "room", "changes"),
     [
         *((1, 97, {}), (4, 97, {}), (16, 20, {}), (23, 97, {})),
-        *((5, 70, changes) for changes in RELATIVE),
-        *((5, 70, {"score": score}) for score in registry.PARTS["score"]),
+        *((5, 70, changes) for changes in SCORED),
     ],
     ids=str,
 )

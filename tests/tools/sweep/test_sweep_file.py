@@ -58,18 +58,19 @@ FILES = sorted(ROOT.glob("configs/sweeps/*.toml"))
 def test_the_sweeps_of_the_project_can_be_trained(file, tmp_path, monkeypatch):
     """From any folder. Where a file says so, the models of all rows are of one size."""
     monkeypatch.chdir(tmp_path)
-    counts = {}
-    for row in project_rows(file, tmp_path):
-        config = row.runs[0].config
-        task = load_task(config.task)
-        model = task.model(config, task.sizes(config, None))
-        params = jax.tree.leaves(abstract_params(model, task.example(config, 1)))
-        counts[row.name] = sum(x.size for x in params)
+    rows = project_rows(file, tmp_path)
     form = r"(?:but (\w+) and (\w+) )?have as many parameters as the first within ([\d.]+) %"
     if said := re.search(form, file.read_text().replace("\n# ", " ")):
-        first = next(iter(counts.values()))
-        off = {x: abs(count / first - 1) for x, count in counts.items() if x not in said.groups()}
+        first, *counts = [(x.name, count(x.runs[0].config)) for x in rows]
+        off = {x: abs(size / first[1] - 1) for x, size in counts if x not in said.groups()}
         assert max(off.values()) < float(said[3]) / 100, off
+
+
+def count(config):
+    """Returns the number of a model's parameters."""
+    task = load_task(config.task)
+    model = task.model(config, task.sizes(config, None))
+    return sum(x.size for x in jax.tree.leaves(abstract_params(model, task.example(config, 1))))
 
 
 def test_a_row_may_have_another_config_and_a_variant(tmp_path):
