@@ -37,29 +37,12 @@ gc.set_threshold(startup.NEW_OBJECTS)  # as launch.py: tracing makes many object
 
 import jax  # noqa: E402 (it reads the environment set above)
 import pytest  # noqa: E402 (likewise)
-from flax.core import scope as flax_scope  # noqa: E402 (likewise)
 from helpers import shared  # noqa: E402 (likewise)
 
 from transformer.models import kernels  # noqa: E402 (likewise)
 from transformer.workdir import config_files  # noqa: E402 (likewise)
 
 kernels.use(config_files.default_config().kernels)  # as launch.py
-
-
-def _param(scope, name, init, *arguments, param=flax_scope.Scope.param, **options):
-    """Flax's, which traces each initialiser at each call of a model, to compare the shapes.
-
-    Where the value has the shape that the initialiser was given, it is right without that. It takes
-    a quarter of the time of tracing a model.
-    """
-    value = scope.get_variable("params", name)
-    if not arguments or getattr(value, "shape", None) != arguments[0]:
-        return param(scope, name, init, *arguments, **options)
-    scope.reserve(name, "params")
-    return value
-
-
-flax_scope.Scope.param = _param
 
 
 def pytest_collection_modifyitems(items):
