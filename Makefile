@@ -47,7 +47,7 @@ check: $(TOOLS)
 kill-matrix: $(TOOLS)
 	KILLS=20 $(VENV)/bin/python -m pytest -k kill_matrix
 
-# 10,000 damaged copies of a workdir, each read; `make test-slow` reads 60.
+# 10,000 damaged copies of a workdir, each read; `make test-slow` reads 200.
 fuzz: $(TOOLS)
 	FUZZ_COPIES=10000 $(VENV)/bin/python -m pytest tests/whole/test_fuzz.py
 
