@@ -4,14 +4,12 @@ Later ones, such as relative positions, are in families/parts.
 """
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.models import dense
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View
-
-Array = jax.Array
 
 
 class Positions(nn.Module):
