@@ -1,5 +1,6 @@
-"""What a run has left in its workdir."""
+"""What a run has left in its workdir, and the environment of a run of its own."""
 
+import os
 import struct
 
 import jax
@@ -9,6 +10,10 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from transformer.tasks import losses, saved_model, translation
 from transformer.workdir.log import read
 from transformer.workdir.saved_config import read_config
+
+# The environment of a process with one device: it compiles and computes a part of what eight do.
+ONE_DEVICE = {**os.environ}
+ONE_DEVICE["XLA_FLAGS"] = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 SUMS = ("loss", "nats_per_token", "accuracy", "weight")  # of losses.cross_entropy

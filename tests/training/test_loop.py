@@ -15,7 +15,13 @@ from unittest.mock import Mock
 import jax
 import pytest
 from helpers import tiny
-from helpers.runs import assert_tensorboard_is_metrics, newest, translate_nothing, without_times
+from helpers.runs import (
+    ONE_DEVICE,
+    assert_tensorboard_is_metrics,
+    newest,
+    translate_nothing,
+    without_times,
+)
 
 from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
@@ -45,14 +51,12 @@ class Command:
             *(sys.executable, "launch.py", "--config=configs/parallel_text.py"),
             *(f"--workdir={workdir}", *arguments),
         ]
-        flags = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
-        self._environment = {**os.environ, "XLA_FLAGS": flags}
 
     def start(self):
         return subprocess.Popen(
             self._command,
             cwd=ROOT,
-            env=self._environment,
+            env=ONE_DEVICE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

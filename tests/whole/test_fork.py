@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers.runs import ONE_DEVICE
 from without import without
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -100,7 +101,10 @@ def test_the_core_alone_trains_resumes_evaluates_and_translates(tmp_path, tiny_v
         keys = [f"--config.{key}={value}" for key, value in (places | values).items()]
         command = [sys.executable, "launch.py", f"--workdir={tmp_path / 'run'}", *arguments, *keys]
         ran = subprocess.run(
-            command, cwd=tmp_path / "core", capture_output=True, text=True, input="가 나\n"
+            command,
+            **{"cwd": tmp_path / "core", "env": ONE_DEVICE, "input": "가 나\n"},
+            capture_output=True,
+            text=True,
         )
         assert not ran.returncode, ran.stderr
         return ran

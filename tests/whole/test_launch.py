@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from helpers import checkpoints
 from helpers.command_line import OWN_MODE, TEXT
+from helpers.runs import ONE_DEVICE
 
 import launch
 from transformer import registry
@@ -143,7 +144,7 @@ def test_compiled_programs_are_kept(reversal_run, tmp_path):
     content["compilation_cache"] = str(home / "theirs")
     (workdir / "config.json").write_text(json.dumps(content))
     home.mkdir()
-    env = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    env = {name: value for name, value in ONE_DEVICE.items() if not name.startswith("JAX_")}
     env |= {"HOME": str(home), "JAX_PLATFORMS": "cpu"}
     said, kept = [], []
     for _ in range(2):

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers.runs import ONE_DEVICE
 from tools.sweep import sweeps
 
 import launch
@@ -88,7 +89,8 @@ def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path, tiny_values):
     )
     command = [sys.executable, "launch.py", "--mode=sweep", str(tmp_path / "some.toml")]
     command += [f"--workdir={tmp_path / 'sweep'}", "--config.sweep.processes=2"]
-    first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    first = subprocess.Popen(command, cwd=ROOT, env=ONE_DEVICE, **piped)
     metrics = tmp_path / "sweep" / "base-seed0" / "metrics.jsonl"
     while not (metrics.exists() and '"step": 10,' in metrics.read_text()):
         assert first.poll() is None, first.stderr.read().decode()
@@ -96,7 +98,7 @@ def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path, tiny_values):
     first.send_signal(signal.SIGINT)
     assert first.communicate()[0] == b""
     assert first.returncode == 143
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=ONE_DEVICE, text=True, check=False, **piped)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
     assert {run["steps"] for row in rows for run in row["runs"]} == {400}
