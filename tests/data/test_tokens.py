@@ -25,7 +25,7 @@ def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
 class Lines:
     """Plain text, which has one side."""
 
-    fingerprint, parts = "lines", ()
+    fingerprint, mixture = "lines", ()
 
     def __init__(self, lines):
         self.lines = lines

@@ -25,7 +25,7 @@ LENGTH = 24
 class Source:
     """Random pairs of words; no two are equal, so that a pair is known by its text."""
 
-    parts = ()
+    mixture = ()
 
     def __init__(self, seed, count=150, longest=9, blank=()):
         chosen = random.Random(seed)

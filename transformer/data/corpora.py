@@ -25,7 +25,7 @@ class Corpus:
     # (sorted indices, perhaps repeated) -> the text of each side of the items
     items: Callable[[Sequence[int]], Iterator[tuple[str, ...]]]
     files: tuple[str, ...] = ()  # one per side, or the files of plain text
-    parts: Sequence[dict] = ()  # the corpora of a mixture, one after the other: see packing.mix
+    mixture: Sequence[dict] = ()  # its corpora, one after the other, see packing.mix
 
     def __len__(self) -> int:
         return self.size

@@ -1,7 +1,7 @@
 """Text -> ids, once: a cache on disk of flat memory-mapped arrays, keyed by content.
 
 Sentence pairs have a source and a target side, plain text has one side. A cache is a folder `KEY`
-with SIDE.ids and SIDE_offsets.npy of each side, the PARTS of a mixture, and checksums.json.
+with SIDE.ids and SIDE_offsets.npy of each side, MIXTURE of several corpora, and checksums.json.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Side(NamedTuple):
         return np.diff(self.offsets)
 
 
-PARTS = "parts.json"
+MIXTURE = "mixture.json"
 NO_SIDE = Side(np.zeros(0, np.uint16), np.zeros(2, np.int64))  # one item without ids
 
 
@@ -43,7 +43,7 @@ class Tokens(NamedTuple):
 
     sides: dict[str, Side]
     directory: Path  # the cache, also for packed rows
-    parts: Sequence[dict] = ()  # those of the corpus
+    mixture: Sequence[dict] = ()  # the corpus's
 
     @property
     def lengths(self) -> tuple[np.ndarray, ...]:
@@ -71,8 +71,8 @@ def _write_tokens(
     """Encodes a corpus and writes its ids and offsets, a chunk of items at a time."""
     sides = vocabulary.sides
     lengths = {name: [] for name in sides}  # an array per chunk
-    if corpus.parts:
-        (directory / PARTS).write_text(json.dumps(corpus.parts))
+    if corpus.mixture:
+        (directory / MIXTURE).write_text(json.dumps(corpus.mixture))
     with (
         progress.counter(what, total=len(corpus)) as advance,
         contextlib.ExitStack() as stack,
@@ -102,8 +102,8 @@ def read(fingerprint: str, vocabulary: Vocabulary | Pieces, cache: Path) -> Toke
         # Memory-mapped, so that processes on a host share pages, and a batch reads only its own.
         ids = np.memmap(directory / f"{name}.ids", _id_type(encoder), "r")
         sides[name] = Side(ids, np.load(directory / f"{name}_offsets.npy"))
-    parts = directory / PARTS
-    return Tokens(sides, directory, json.loads(parts.read_text()) if parts.exists() else ())
+    mixture = directory / MIXTURE
+    return Tokens(sides, directory, json.loads(mixture.read_text()) if mixture.exists() else ())
 
 
 def _id_type(pieces: Sized) -> type:

@@ -91,7 +91,7 @@ def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
             return [packing.pack(tokens.lengths, items, data.row_length, seed, tokens.directory)]
         return packing.one_per_row(tokens.lengths, items, data.row_length)
 
-    groups = packing.mix(tokens.parts, items, rows_of) if tokens.parts else rows_of(items)
+    groups = packing.mix(tokens.mixture, items, rows_of) if tokens.mixture else rows_of(items)
     assemble = functools.partial(pairs.assemble, tokens)
     return Batches(groups, data.batch_tokens, seed, assemble)
 

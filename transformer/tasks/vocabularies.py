@@ -132,15 +132,15 @@ def learn(config: ConfigDict, train: Corpus) -> dict[str, bytes]:
 
 def _tags(train: Corpus) -> tuple[str, ...]:
     """Returns the tags of the corpora of a mixture, each once."""
-    return tuple(filter(None, dict.fromkeys(part["tag"] for part in train.parts)))
+    return tuple(filter(None, dict.fromkeys(part["tag"] for part in train.mixture)))
 
 
 def _sentences(config: ConfigDict, train: Corpus, sides: Sequence[int]) -> Iterator[str]:
     """Yields the sentences of `sides`: all, or about `max_sentences` of random items."""
     options, chosen = config.vocabulary, np.arange(len(train))
-    if train.parts:
-        sizes = [part["size"] for part in train.parts]
-        reads = zip(sizes, packing.counts_of(train.parts, sizes), strict=True)
+    if train.mixture:
+        sizes = [part["size"] for part in train.mixture]
+        reads = zip(sizes, packing.counts_of(train.mixture, sizes), strict=True)
         chosen = packing.rows_of_epoch([*reads], 0, config.train.seed)
     most = options.max_sentences if kind_named(options.kind).samples else 0
     if most and len(sides) * len(chosen) > most:
