@@ -51,44 +51,30 @@ def full_pass(case, history_BWT):
     return found.reshape(B, W, *found.shape[1:])[:, :, :T]
 
 
-def check(case, counts, what, *, first_room=ROOM, reorder=False):
+def check(case, counts):
     """Decodes counts[i] random tokens a beam at once: their logits are those of a call.
 
-    The cache grows to ROOM behind the first step. With `reorder`, every beam goes on from a random
-    one of its own sentence behind each step.
+    The cache has room for the first step, and grows to ROOM behind it. Every beam goes on from a
+    random one of its own sentence behind each step.
     """
     shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype.name), tree)
     random, history = np.random.default_rng(0), np.zeros((B, W, 0), int)
-    memory, cache = begin(case, first_room)
-    expected_shapes = shapes(cache)
+    memory, cache = begin(case, counts[0])
+    whole = compiled_begin.eval_shape(case.model, case.kind, ROOM, case.params)[1]
     for count in counts:
         new, position = random.integers(2, tiny.VOCABULARY, (B, W, count)), history.shape[2]
         history = np.concatenate([history, new], axis=2)
         found, cache = compiled_step(case.model, case.params, new, position, memory, cache)
         expected = full_pass(case, history)[:, :, position:]
         assert np.abs(found - expected).max() < 1e-5, (
-            f"{case.name}: {what}, a step of {count} at position {position} has not the logits of "
-            f"a call: {_suspects(case, position)}"
+            f"{case.name}: with reordered beams in a grown cache, a step of {count} at position "
+            f"{position} has not the logits of a call: the step, the state before it, "
+            "or an encoder that other padding changes"
         )
-        if reorder:
-            parents = random.integers(0, W, (B, W))
-            history = np.take_along_axis(history, parents[:, :, None], axis=1)
-            cache = models_cache.reorder(cache, parents)
-        if first_room < ROOM and position == 0:
-            cache = models_cache.grow(cache, ROOM // first_room)
-            expected_shapes = shapes(
-                compiled_begin.eval_shape(case.model, case.kind, ROOM, case.params)[1]
-            )
-        assert shapes(cache) == expected_shapes, (
-            f"{case.name}: {what}, a cache has not the shapes and types of prepare with its room"
+        parents = random.integers(0, W, (B, W))
+        history = np.take_along_axis(history, parents[:, :, None], axis=1)
+        cache = models_cache.reorder(cache, parents)
+        cache = cache if position else models_cache.grow(cache, ROOM // counts[0])
+        assert shapes(cache) == shapes(whole), (
+            f"{case.name}: a grown cache has not the shapes and types of prepare with its room"
         )
-
-
-def _suspects(case, position):
-    """Returns what a step reads: its state is another's work, and the memory the encoder's."""
-    suspects = ["the step"]
-    if position:
-        suspects.append("the state that the steps before it left")
-    if case.kind.source:
-        suspects.append("an encoder that other padding changes")
-    return ", or ".join(suspects)

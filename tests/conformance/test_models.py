@@ -233,12 +233,7 @@ def test_dropout_is_random_in_training_only(case):
             assert distance(*drawn[1:]) > 1e-2, f"{case.name}: {rate} drops nothing in {method}"
 
 
-@cases("step", boxes=())
-def test_decoding_has_the_logits_of_a_call(case):
-    decoding.check(case, [1] * 5, "token by token")
-
-
 @GENERATING
-def test_reordered_beams_in_a_grown_cache_have_the_logits_of_a_call(case):
-    what = "with reordered beams in a grown cache"
-    decoding.check(case, [1, 3, 3], what, first_room=1, reorder=True)
+def test_decoding_has_the_logits_of_a_call(case):
+    """In steps of one token and of several, with reordered beams in a grown cache."""
+    decoding.check(case, [1, 3, 1, 1])

@@ -41,11 +41,7 @@ MODELS = {
     # A global program draws the same on any mesh.
     "dropout": {**DIVISIBLE, **dict.fromkeys(RATES, 0.1)},
     # Shaw's tables are gathered from, and summed into, on each device; experts are sharded.
-    "parts": {
-        **DIVISIBLE,
-        "positions": "shaw(max_distance=3)",
-        "feed_forward": "experts(count=4)",
-    },
+    "parts": DIVISIBLE | dict(positions="shaw(max_distance=3)", feed_forward="experts(count=4)"),
 }
 
 

@@ -11,9 +11,9 @@ from transformer.tasks import losses, saved_model, translation
 from transformer.workdir.log import read
 from transformer.workdir.saved_config import read_config
 
-# The environment of a process with one device: it compiles and computes a part of what eight do.
-ONE_DEVICE = {**os.environ}
-ONE_DEVICE["XLA_FLAGS"] = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
+# The environment of a process with one device, which computes a part of what eight do.
+FLAGS = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
+ONE_DEVICE = {**os.environ, "XLA_FLAGS": FLAGS}
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 SUMS = ("loss", "nats_per_token", "accuracy", "weight")  # of losses.cross_entropy

@@ -14,14 +14,8 @@ from unittest.mock import Mock
 
 import jax
 import pytest
-from helpers import tiny
-from helpers.runs import (
-    ONE_DEVICE,
-    assert_tensorboard_is_metrics,
-    newest,
-    translate_nothing,
-    without_times,
-)
+from helpers import runs, tiny
+from helpers.runs import assert_tensorboard_is_metrics, newest, translate_nothing, without_times
 
 from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
@@ -56,7 +50,7 @@ class Command:
         return subprocess.Popen(
             self._command,
             cwd=ROOT,
-            env=ONE_DEVICE,
+            env=runs.ONE_DEVICE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -100,12 +100,8 @@ def test_the_core_alone_trains_resumes_evaluates_and_translates(tmp_path, tiny_v
     def launch(*arguments, **values):
         keys = [f"--config.{key}={value}" for key, value in (places | values).items()]
         command = [sys.executable, "launch.py", f"--workdir={tmp_path / 'run'}", *arguments, *keys]
-        ran = subprocess.run(
-            command,
-            **{"cwd": tmp_path / "core", "env": ONE_DEVICE, "input": "가 나\n"},
-            capture_output=True,
-            text=True,
-        )
+        options = {"cwd": tmp_path / "core", "env": ONE_DEVICE, "input": "가 나\n"}
+        ran = subprocess.run(command, capture_output=True, text=True, **options)
         assert not ran.returncode, ran.stderr
         return ran
 

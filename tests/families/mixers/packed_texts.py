@@ -15,10 +15,8 @@ D = tiny.ARGUMENTS["d_model"]
 # Keys of config.model that make attention one of relative positions.
 RELATIVE = [{"positions": PARTS[f"positions/{x}"]} for x in ("shaw", "rotary", "alibi", "t5")]
 # The same, each with another score than the paper's.
-SCORED = [
-    {"score": score, **changes}
-    for score, changes in zip(("general", "cosine", "dot", "normalised"), RELATIVE, strict=True)
-] + [{"score": "additive"}]
+SCORES = ("general", "cosine", "dot", "normalised", "additive")
+SCORED = [{"score": x, **more} for x, more in zip(SCORES, [*RELATIVE, {}], strict=True)]
 
 
 def mixer(pattern, causal=True, dtype="float32", **changes):
