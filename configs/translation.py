@@ -76,6 +76,8 @@ KEYS = {
     **_sampling.KEYS,
     **_rules.KEYS,
     "decode.seed": [0, "at least 0"],  # of sampling methods
+    # Before each source, if the model was trained on a mixture with tags, such as "<2de>".
+    "decode.tag": "",
     # Minimum number of output pieces, without the end symbol.
     "decode.min_length": [0, "at least 0"],
     # An output is at most this many pieces longer than its source.
@@ -94,8 +96,6 @@ KEYS = {
     "translate.format": ["text", ("text", "json")],
     # True: input lines are SOURCE<tab>PREFIX, and translations begin with PREFIX (forced decoding).
     "translate.prefix": False,
-    # Before each line, if the model was trained on a mixture with tags, such as "<2de>".
-    "translate.tag": "",
 }
 
 

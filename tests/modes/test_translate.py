@@ -29,10 +29,8 @@ def test_nothing_to_translate(translated):
 
 
 def test_a_tag_that_the_vocabulary_lacks_is_refused(translated):
-    with pytest.raises(
-        ValueError, match=r"config\.translate\.tag must be one of '', found '<2de>'"
-    ):
-        translated(b"a b", **{"translate.tag": "<2de>"})
+    with pytest.raises(ValueError, match=r"config\.decode\.tag must be one of '', found '<2de>'"):
+        translated(b"a b", **{"decode.tag": "<2de>"})
 
 
 @pytest.mark.slow

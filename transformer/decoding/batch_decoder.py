@@ -24,6 +24,7 @@ from transformer.data import tokenizer
 from transformer.decoding import batch_sizes, compiled, methods
 from transformer.decoding.beam_search import Bounds
 from transformer.distributed import layout
+from transformer.errors import UserError
 from transformer.runtime.memory import fits_in_memory
 
 Tree = dict
@@ -35,7 +36,8 @@ class Part(NamedTuple):
 
     source: tuple[int, ...]
     prefix: tuple[int, ...] = ()
-    required: tuple[tuple[int, ...], ...] = ()  # phrases that the output must have
+    # Phrases that the output must have; END behind one means that its last word ends there.
+    required: tuple[tuple[int, ...], ...] = ()
     # (line, part) if sampled; the search's number is appended, and all are folded into the seed.
     random_key: tuple[int, ...] = ()
 
@@ -51,12 +53,18 @@ class BatchDecoder:
     ):
         """Takes the keys of config.decode; UserError for values that its method refuses.
 
-        `vocabulary` is the target's, for rules; None to check the keys.
+        `vocabulary` is the target's, for methods and rules; None to check the keys.
         """
         self.model = model
         self.decode = decode = methods.Decode(**decode)
         self.workers = compiled.Workers(decode.workers)
-        method = registry.load(registry.METHODS[decode.method])(decode)
+        method = registry.load(registry.METHODS[decode.method])(decode, vocabulary)
+        for key, is_read, by in (
+            ("terms", method.required, "method='terminology'"),
+            ("forbidden", "forbidden" in decode.rules, "rules='forbidden'"),
+        ):
+            if getattr(decode, key, "") and not is_read:
+                raise UserError(f"config.decode.{key} is read with config.decode.{by} only")
         if rules := methods.made(decode, vocabulary):
             method = method._replace(options=(*method.options, ("rules", rules)))
         self.method = method

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from transformer.data.tokenizer import END, PAD, START
+from transformer.data.tokenizer import END, PAD, START, Pieces
 from transformer.decoding.methods import Decode, Method, Rule, check_num_hypotheses
 from transformer.models.cache import grow, lengthened, reorder
 
@@ -36,7 +36,7 @@ BLOCK = 64  # approximate size of the blocks whose maxima `likeliest` compares
 take_along_axis = functools.partial(jnp.take_along_axis, mode="promise_in_bounds")
 
 
-def method(decode: Decode) -> Method:
+def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
     """Returns beam search with the options of config.decode; UserError for more hypotheses."""
     check_num_hypotheses(decode, "beam_width")
     options = {"penalty": decode.length_penalty, "alpha": decode.length_alpha}
@@ -65,7 +65,7 @@ class Bounds(NamedTuple):
     min_length_B: Array  # tokens before the end symbol
     max_length_B: Array  # tokens before the end symbol
     prefix_BM: Array  # forced first tokens, then padding; M is the largest room of the search
-    # P phrases of up to L tokens that methods with `Method.required` put into the output, padded
+    # `Part.required`, padded: P phrases of up to L tokens, for methods with `Method.required`
     required_BPL: Array | None = None
 
 

@@ -1,6 +1,7 @@
 """The interfaces of decoding methods, config.decode.method, and of rules, config.decode.rules.
 
-A line of registry.METHODS names a function of the values of config.decode that returns a `Method`.
+A line of registry.METHODS names a function of the values of config.decode, and of the target's
+vocabulary (None for a check of the config), that returns a `Method`.
 Batches, compiled stages and the translator work with any method. Beam search is in beam_search.py,
 other methods are in families/sampling and families/rules.
 
@@ -15,6 +16,7 @@ fields are those of the key. What makes it may also take the `vocabulary` of the
 check of the config) and `decode`, the values of config.decode.
 """
 
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -45,8 +47,8 @@ class Method(NamedTuple):
     draws: bool = False  # samples, so that hypotheses of equal parts differ
     # Maps a line's [(text, score), ...] in the order found to those to output, best first.
     rank: Callable[[list], list] = lambda scored: scored
-    # Maps a source text and {term: its translation} to the phrases that its translation must have;
-    # None for methods that cannot require any.
+    # Maps a source text and {term: its translation} to the phrases that its translation must have,
+    # whole words or with * the beginning of one; None for methods that cannot require any.
     required: Callable[[str, Mapping[str, str]], Iterable[str]] | None = None
 
 
@@ -59,6 +61,12 @@ def made(decode: Decode, vocabulary: Pieces | None) -> tuple[Rule, ...]:
     """Returns the rules of config.decode.rules."""
     given = {"decode": decode, "vocabulary": vocabulary}
     return tuple(boxes.constructor(rule, **given)() for rule in named(decode.rules))
+
+
+def has_phrase(text: str, phrase: str) -> bool:
+    """Returns whether a text has a phrase of `Method.required`."""
+    ending = "" if phrase.endswith("*") else r"(?!\w)"
+    return bool(re.search(rf"(?<!\w){re.escape(phrase.removesuffix('*'))}{ending}", text))
 
 
 def check_num_hypotheses(decode: Decode, key: str) -> None:

@@ -17,9 +17,9 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.data.batches import prefetch
-from transformer.decoding import batch_sizes, compiled
+from transformer.decoding import batch_sizes, compiled, methods
 from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Part
-from transformer.errors import UserError
+from transformer.errors import UserError, check_value
 from transformer.models import fields
 
 Tree = dict
@@ -58,6 +58,8 @@ class Translator:
         longest = max(decode["max_length"] + decode["extra_length"], decode["min_length"] + 1)
         what = "config.decode.max_length + config.decode.extra_length, or min_length + 1"
         fields.check_positions(model, longest, f"{what}, which is {longest}")
+        if vocabulary and decode["tag"]:
+            check_value("decode.tag", decode["tag"], ("", *tokenizer.tags(vocabulary.source)))
         self.model, self.vocabulary = model, vocabulary
         self.batch_decoder = BatchDecoder(model, vocabulary and vocabulary.target, **decode)
         self.decode, self.method = self.batch_decoder.decode, self.batch_decoder.method
@@ -124,7 +126,8 @@ class Translator:
         parts_of_line, phrases_of_line = [], []
         numbers, requests = zip(*chunk, strict=True)
         # One call for all lines, because a call per line takes seven times as long.
-        texts = [x.source if x.source.strip() else "" for x in requests]
+        tagged = functools.partial(tokenizer.tagged, self.decode.tag)
+        texts = [tagged(x.source) if x.source.strip() else "" for x in requests]
         sources = self.vocabulary.source.encode(texts)
         prefixes = self.vocabulary.target.encode([x.prefix for x in requests])
         for (number, request), source, (*prefix, _) in zip(chunk, sources, prefixes, strict=True):
@@ -143,8 +146,12 @@ class Translator:
                 phrases = self._required(number, ids, request.terms)
                 phrases_of_line[-1] += phrases
                 # Without terms no call, because one takes as long as a short line's other work.
-                encoded = self.vocabulary.target.encode(phrases) if phrases else ()
-                required = tuple(tuple(x) for *x, _ in encoded)
+                stems = [x.removesuffix("*") for x in phrases]
+                encoded = self.vocabulary.target.encode(stems) if phrases else ()
+                is_open = [x.endswith("*") for x in phrases]
+                required = tuple(
+                    tuple(x[:-1] if y else x) for x, y in zip(encoded, is_open, strict=True)
+                )
                 self._check_length(
                     number, "prefix and terms", [*prefix, *itertools.chain(*required)]
                 )
@@ -203,7 +210,7 @@ class Translator:
             hypotheses_by_line, numbers, phrases_by_line, strict=True
         ):
             scored = self.method.rank([(next(texts), score) for _, score in hypotheses])
-            lacking = lambda text, phrases=phrases: tuple(x for x in phrases if x not in text)
+            lacking = lambda text, x=phrases: tuple(p for p in x if not methods.has_phrase(text, p))
             best = scored[: self.decode.num_hypotheses]
             answer = [Hypothesis(text, score, lacking(text)) for text, score in best]
             if missing := answer[0].missing:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.data import tokenizer
 from transformer.decoding.translator import Hypothesis, Request, Translator
-from transformer.errors import check_value
 from transformer.models import kernels
 from transformer.modes import lines
 from transformer.runtime import progress
@@ -31,10 +29,7 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     kernels.chosen().advise(config.model.get("dtype"))
     run = translation.load(config, workdir)
     translator = Translator(run.model, run.vocabulary, **config.decode)
-    tag = config.translate.tag
-    check_value("translate.tag", tag, ("", *tokenizer.tags(run.vocabulary.source)))
-    source = lambda x: tokenizer.tagged(tag, x["source"])
-    request = lambda x: Request(source(x), x.get("prefix", ""), x.get("terms", {}))
+    request = lambda x: Request(x["source"], x.get("prefix", ""), x.get("terms", {}))
     answered = answers(translator, run.params, inputs, request, "translate")
     for number, (hypotheses, values) in enumerate(answered):
         for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):

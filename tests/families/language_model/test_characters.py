@@ -57,7 +57,7 @@ def test_blank_text_has_no_characters():
 class Lines:
     """A corpus of plain text."""
 
-    fingerprint, lines = "lines", ["abc d", "", "fed", "ne\u0301"]
+    fingerprint, mixture, lines = "lines", (), ["abc d", "", "fed", "ne\u0301"]
 
     def __len__(self):
         return len(self.lines)

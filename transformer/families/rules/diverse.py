@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from transformer.data.tokenizer import Pieces
 from transformer.decoding import beam_search
 from transformer.decoding.beam_search import Bounds, Candidates, DecodingState, Step
 from transformer.decoding.methods import Decode, Method, Rule, check_num_hypotheses
@@ -20,7 +21,7 @@ from transformer.models.cache import reorder
 Array = jax.Array
 
 
-def method(decode: Decode) -> Method:
+def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
     """Returns diverse beam search; UserError if the groups do not divide the beams."""
     if decode.beam_width % decode.groups:
         raise UserError(

@@ -83,7 +83,8 @@ def forbidden(vocabulary: Pieces | None, decode: Decode) -> Forbidden:
     UserError for a file that cannot be read or has no phrases, and for a phrase with a letter that
     the vocabulary spells in bytes, because it would not be recognised. Case counts.
     """
-    file = decode.forbidden
+    if not (file := decode.forbidden):
+        raise UserError("config.decode.rules=forbidden needs config.decode.forbidden=FILE")
     try:
         lines = Path(file).read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeError) as error:
@@ -101,12 +102,16 @@ def forbidden(vocabulary: Pieces | None, decode: Decode) -> Forbidden:
     return automaton(phrases, pieces)
 
 
+def is_letter(character: str) -> bool:
+    """Returns whether a character, such as a letter, a mark or a digit, is part of a word."""
+    return unicodedata.category(character)[0] in "LMN"
+
+
 def automaton(phrases: list[str], pieces: list[str]) -> Forbidden:
     """Returns the rule of phrases, for pieces as they stand in a text.
 
     A phrase is whole words, or with * at its end the beginning of a word.
     """
-    is_letter = lambda character: unicodedata.category(character)[0] in "LMN"
     opaque = {PAD, END, UNKNOWN, START} | {i for i, x in enumerate(pieces) if BYTE.fullmatch(x)}
     pieces = ["\ufffd" if i in opaque else text for i, text in enumerate(pieces)]
     # {letter: [(piece, n)]} with the letter n of the piece first in it, or after no letter.

@@ -24,21 +24,27 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from transformer.data.tokenizer import END, PAD
+from transformer.data.tokenizer import END, PAD, Pieces
 from transformer.decoding import beam_search
 from transformer.decoding.beam_search import Bounds, Candidates, DecodingState, Step
 from transformer.decoding.methods import Decode, Method, Rule
 from transformer.errors import UserError
+from transformer.families.rules.forbidden import BYTE, is_letter
 
 Array = jax.Array
 WORD_ENDS = r"(?!\w)"
 
 
-def method(decode: Decode) -> Method:
+def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
     """Returns the method, with the terms of config.decode.terms; UserError if they are not read."""
     terms = read_terms(decode.terms) if decode.terms else {}
     required = functools.partial(phrases_of, terms)
-    return beam_search.method(decode)._replace(extend=extend, required=required)
+    made = beam_search.method(decode)
+    pieces = vocabulary.pieces(range(len(vocabulary))) if vocabulary else ()
+    # A byte may be of a letter.
+    goes_on = tuple(is_letter(x[0]) or bool(BYTE.fullmatch(x)) for x in pieces)
+    options = (*made.options, ("goes_on", goes_on))
+    return made._replace(extend=extend, options=options, required=required)
 
 
 def read_terms(file: str) -> dict[str, str]:
@@ -87,25 +93,32 @@ def extend(
     never: tuple[int, ...] = (),
     rules: tuple[Rule, ...] = (),
     rng_B: Array | None = None,
+    goes_on: tuple[bool, ...] = (),
     **options: Any,
 ) -> DecodingState:
     """Takes one step of a search whose hypotheses have the phrases of bounds.required_BPL.
 
     A hypothesis lacks some only if none of its sentence's can have all within max_length. Without
-    phrases it is beam search. `options` are those of beam_search.select.
+    phrases it is beam search. `goes_on` says of each piece whether it continues a word, which it
+    may not behind a phrase with END. `options` are those of beam_search.select.
     """
     if bounds.required_BPL is None:
         given = {"never": never, "rules": rules, **options}
         return beam_search.extend(step, memory, bounds, state, **given)
     t, (B, W), phrases_BPL = state.t, state.scores_BW.shape, bounds.required_BPL
+    is_whole_BP = (phrases_BPL == END).any(axis=2)
+    phrases_BPL = jnp.where(phrases_BPL == END, PAD, phrases_BPL)
     log_probs_BWV, cache = beam_search.next_log_probs(step, memory, bounds, state, never, rules)
     V = log_probs_BWV.shape[-1]
     progress_BWP = progress(state.live_tokens_BWT, t, phrases_BPL)
     lengths_B1P = (phrases_BPL != PAD).sum(axis=-1)[:, None]
     is_too_early_BW = (progress_BWP < lengths_B1P).any(axis=2)
     is_too_early_BW &= (t < bounds.max_length_B)[:, None]
-    is_end_V = jnp.arange(V) == END
-    log_probs_BWV = jnp.where(is_too_early_BW[:, :, None] & is_end_V, -jnp.inf, log_probs_BWV)
+    is_out_BWV = is_too_early_BW[:, :, None] & (jnp.arange(V) == END)
+    if goes_on:
+        ends_BW = (ended(state.live_tokens_BWT, t, phrases_BPL) & is_whole_BP[:, None]).any(axis=2)
+        is_out_BWV |= ends_BW[:, :, None] & jnp.array(goes_on)
+    log_probs_BWV = jnp.where(is_out_BWV, -jnp.inf, log_probs_BWV)
     # Before the first token all beams are equal, so only beam 0 may continue.
     is_duplicate = (t == 0) & (jnp.arange(W) > 0)
     live_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)
@@ -153,25 +166,36 @@ def progress(tokens_BWT: Array, t: Array, phrases_BPL: Array) -> Array:
     All, if the phrase is anywhere; otherwise those that the hypothesis ends with. Of "red cat",
     "a red" has 1, "a red dog" 0.
     """
-    L, T = phrases_BPL.shape[2], tokens_BWT.shape[2]
-    lengths_BP = (phrases_BPL != PAD).sum(axis=-1)
+    count_BWPT, is_whole_BWPT, is_last_BWPT = compared(tokens_BWT, t, phrases_BPL)
+    return jnp.where(is_whole_BWPT | is_last_BWPT, count_BWPT, 0).max(axis=-1)
+
+
+def ended(tokens_BWT: Array, t: Array, phrases_BPL: Array) -> Array:
+    """Returns whether the first t tokens end with each phrase, [B, W, P]."""
+    count_BWPT, is_whole_BWPT, is_last_BWPT = compared(tokens_BWT, t, phrases_BPL)
+    return (is_whole_BWPT & is_last_BWPT & (count_BWPT > 0)).any(axis=-1)
+
+
+def compared(tokens_BWT: Array, t: Array, phrases_BPL: Array) -> tuple[Array, Array, Array]:
+    """Compares phrases with the first t tokens from each position on.
+
+    Returns, each [B, W, P, T], how many tokens agree before the first that does not, whether these
+    are all of the phrase, and whether they end with token t - 1.
+    """
+    (B, W, T), (_, P, L) = tokens_BWT.shape, phrases_BPL.shape
+    lengths_BP1 = (phrases_BPL != PAD).sum(axis=-1, keepdims=True)
 
     def compare(n: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         agree_BWPT, count_BWPT = carry
         token_BW1T = jnp.roll(tokens_BWT, -n, axis=2)[:, :, None]
         phrase_BP1 = jax.lax.dynamic_slice_in_dim(phrases_BPL, n, 1, axis=2)
         agree_BWPT &= (token_BW1T == phrase_BP1[:, None]) & (jnp.arange(T) + n < t)
-        agree_BWPT &= (n < lengths_BP)[:, None, :, None]
+        agree_BWPT &= (n < lengths_BP1)[:, None]
         return agree_BWPT, count_BWPT + agree_BWPT
 
-    # How many tokens agree from position i on, counted up to the first that does not.
-    B, W, _ = tokens_BWT.shape
-    shape = B, W, phrases_BPL.shape[1], T
-    begun = jnp.ones(shape, bool), jnp.zeros(shape, jnp.int32)
+    begun = jnp.ones((B, W, P, T), bool), jnp.zeros((B, W, P, T), jnp.int32)
     _, count_BWPT = jax.lax.fori_loop(0, L, compare, begun)
-    is_whole_BWPT = count_BWPT == lengths_BP[:, None, :, None]
-    is_last_BWPT = jnp.arange(T) + count_BWPT == t
-    return jnp.where(is_whole_BWPT | is_last_BWPT, count_BWPT, 0).max(axis=-1)
+    return count_BWPT, count_BWPT == lengths_BP1[:, None], jnp.arange(T) + count_BWPT == t
 
 
 def allocated(log_probs_BN: Array, bank_BN: Array) -> Array:

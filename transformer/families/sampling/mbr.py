@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 import sacrebleu
 
+from transformer.data.tokenizer import Pieces
 from transformer.decoding.methods import Decode, Method, check_num_hypotheses
 from transformer.families.sampling import sampling
 
 
-def method(decode: Decode) -> Method:
+def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
     """Returns the ranking of `num_samples` samples; UserError if num_hypotheses is larger."""
     check_num_hypotheses(decode, "num_samples")
     return sampling.samples(decode, decode.num_samples)._replace(

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from transformer.data.tokenizer import END
+from transformer.data.tokenizer import END, Pieces
 from transformer.decoding import beam_search
 from transformer.decoding.beam_search import Bounds, DecodingState, Step
 from transformer.decoding.methods import Decode, Method, Rule
@@ -15,7 +15,7 @@ Array = jax.Array
 TOGETHER = 8  # samples in a search, because the cost of attention is quadratic in its beams
 
 
-def method(decode: Decode) -> Method:
+def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
     """Returns a method that samples `num_hypotheses` translations, in the order drawn."""
     return samples(decode, decode.num_hypotheses)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from ml_collections import ConfigDict
 
+from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.families.scoring import score
 from transformer.modes import lines
@@ -27,6 +28,7 @@ def rescore(config: ConfigDict, workdir: Path) -> None:
     answers, asked = itertools.tee(map(checked, itertools.count(1), read))
     total = lines.count(sys.stdin.buffer)
     run = translation.load(config, workdir)
+    Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     pairs = ((x["source"], y["text"]) for x in asked for y in x["hypotheses"])
     further = scores(run, pairs, config)
     for answer in progress.progress(answers, "rescore", total=total):

@@ -62,7 +62,8 @@ def forced(
     devices = layout.num_devices(run.params)
     # Chunks bound the memory, and yield the first scores before the last line is read.
     for chunk in batch_sizes.chunks(enumerate(sentence_pairs, start=1), options.chunk_lines):
-        sources = run.vocabulary.source.encode([pair["source"] for _, pair in chunk])
+        texts = [tokenizer.tagged(options.tag, pair["source"]) for _, pair in chunk]
+        sources = run.vocabulary.source.encode(texts)
         targets = run.vocabulary.target.encode([pair["target"] for _, pair in chunk])
         ids = list(zip(sources, targets, strict=True))
         longest = [max(map(len, both)) for both in ids]
