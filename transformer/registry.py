@@ -125,7 +125,7 @@ METHODS = {
     "terminology": "transformer.families.rules.terminology:method",
 }
 
-# {a name in config.decode.rules: what makes the rule, see decoding/methods.py}
+# {a name in config.decode.rules: the constructor of a rule, see decoding/methods.py}
 RULES = {
     "no_repeat_ngram": "transformer.families.rules.repeats:NoRepeatNgram",
     "repetition": "transformer.families.rules.repeats:Repetition",

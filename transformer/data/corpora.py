@@ -67,12 +67,12 @@ def load(
     `corpus` is `parallel_text`, or a name in registry.CORPORA or tfds_corpora.WMT. `languages` are
     those of the source and the target, in either direction. TFDS prepares missing WMT corpora under
     `data_dir`. For `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and
-    `train.en`, plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; other corpora have the splits
-    SPLITS. UserError for a wrong name, file or network. `key` is the config key of the split, for
-    error messages.
+    `train.en`, plain, .gz or .xz), `SOURCE_FILE,TARGET_FILE`, or a file of registry.PAIR_FILES;
+    other corpora have the splits SPLITS. UserError for a wrong name, file or network. `key` is the
+    config key of the split, for error messages.
     """
     if corpus == "parallel_text":
-        return parallel_text(text_files.find(folder(directory), split, languages, key), languages)
+        return parallel_text(folder(directory), split, languages, key)
     if corpus in registry.CORPORA:
         its_languages, splits = registry.load(registry.CORPORA[corpus])()
         _check_names(corpus, split, languages, its_languages, key)
@@ -93,8 +93,19 @@ def load(
     return Corpus(fingerprint(prepared.name, content), len(records), items)
 
 
-def parallel_text(files: Sequence[pathlib.Path], languages: tuple[str, str]) -> Corpus:
-    """Returns the pairs of two aligned files."""
+def pair_file(split: str) -> str:
+    """Returns the code in registry.PAIR_FILES that reads a file of this name, or ""."""
+    kind = pathlib.Path(split.removesuffix(".gz").removesuffix(".xz")).suffix
+    return registry.PAIR_FILES.get(kind, "") if "," not in split else ""
+
+
+def parallel_text(
+    folder: pathlib.Path, split: str, languages: tuple[str, str], key: str, **options: bool
+) -> Corpus:
+    """Returns the pairs of two aligned files in a folder, or of a file of registry.PAIR_FILES."""
+    if code := pair_file(split):
+        return registry.load(code)(folder, split, languages, key, **options)
+    files = text_files.find(folder, split, languages, key)
     digests, counts = zip(*map(text_files.digest_and_count, files), strict=True)
     if counts[0] != counts[1] or not counts[0]:
         raise UserError(

@@ -20,7 +20,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from transformer.errors import UserError
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
-TAG = r"▁<[^<>\s]+>"  # a piece that stands before a source and says what it is, such as <2de>
+TAG = r"▁<[^<>\s]+>"  # a source's first piece, for a language or a domain, such as <2de>
 
 
 @dataclasses.dataclass(frozen=True)

@@ -145,27 +145,20 @@ def candidates(
     rules: tuple[Rule, ...] = (),
 ) -> tuple[Candidates, Any]:
     """Returns the candidates of t + 1 tokens, and the cache with the live beams' last tokens."""
-    t, W = state.t, state.scores_BW.shape[1]
-    logits, cache = step(last_tokens(state), t, memory, state.cache)
-    logits_BWV = logits[:, :, 0].astype(jnp.float32)  # T = 1: one new token per beam
-    # log P of a token is its logit minus the logsumexp of all logits.
-    total_BW = jax.nn.logsumexp(logits_BWV, axis=-1)
-    forbidden_BF, forced_B = constraints(t, bounds, never)
+    if rules:
+        log_probs_BWV, cache = next_log_probs(step, memory, bounds, state, never, rules)
+        return likeliest_candidates(log_probs_BWV, state), cache
+    W = state.scores_BW.shape[1]
+    logits_BWV, total_BW, cache = next_logits(step, memory, state)
+    forbidden_BF, forced_B = constraints(state.t, bounds, never)
     V = logits_BWV.shape[-1]
-    # Before the first token all beams are equal, so only beam 0 may continue.
-    is_duplicate = (t == 0) & (jnp.arange(W) > 0)
-    offset_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW) - total_BW
+    # Unlike `next_log_probs`, this writes no array of log P of all V tokens.
+    offset_BW = continued_log_probs(state) - total_BW
 
-    ruled_BWV = logits_BWV
-    if rules:  # which need log P; otherwise that of all V tokens is never written
-        ruled_BWV = under(rules, logits_BWV - total_BW[:, :, None], state) + total_BW[:, :, None]
     # The index is parent * V + token: 2 * V + 7 is token 7 of beam 2.
-    log_probs_BE, index_BE = likeliest(ruled_BWV, offset_BW, forbidden_BF, 2 * W)
+    log_probs_BE, index_BE = likeliest(logits_BWV, offset_BW, forbidden_BF, 2 * W)
     # A forced token is each beam's only continuation: W candidates, then W with log P -inf.
     forced_BW = take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
-    if rules:
-        ruled_BW = take_along_axis(ruled_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
-        forced_BW = of_forced(forced_BW, ruled_BW, state)
     padding = ((0, 0), (0, W))
     forced_BE = jnp.pad(forced_BW + offset_BW, padding, constant_values=-jnp.inf)
     forced_BE, beam_BE = jax.lax.top_k(forced_BE, 2 * W)
@@ -173,10 +166,28 @@ def candidates(
     log_probs_BE = jnp.where(is_forced_B1, forced_BE, log_probs_BE)
     beam_BE = jnp.minimum(beam_BE, W - 1)  # any beam will do for log P -inf
     index_BE = jnp.where(is_forced_B1, beam_BE * V + forced_B[:, None], index_BE)
+    return continuations(log_probs_BE, index_BE, V, state), cache
 
+
+def likeliest_candidates(log_probs_BWV: Array, state: DecodingState) -> Candidates:
+    """Returns the candidates by log P of all tokens at position t, -inf if not allowed."""
+    B, W, V = log_probs_BWV.shape
+    nothing_BF = jnp.zeros((B, 1), bool)
+    chosen = likeliest(log_probs_BWV, continued_log_probs(state), nothing_BF, 2 * W)
+    return continuations(*chosen, V, state)
+
+
+def continued_log_probs(state: DecodingState) -> Array:
+    """Returns log P of the live beams [B, W]; at first they are equal, and only beam 0 goes on."""
+    is_duplicate = (state.t == 0) & (jnp.arange(state.scores_BW.shape[1]) > 0)
+    return jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)
+
+
+def continuations(log_probs_BE: Array, index_BE: Array, V: int, state: DecodingState) -> Candidates:
+    """Returns candidates of indices parent * V + token."""
     parents_BE, token_BE = divided(index_BE, V)
-    tokens_BET = take(state.live_tokens_BWT, parents_BE).at[:, :, t].set(token_BE)
-    return Candidates(log_probs_BE, parents_BE, tokens_BET, token_BE == END), cache
+    tokens_BET = take(state.live_tokens_BWT, parents_BE).at[:, :, state.t].set(token_BE)
+    return Candidates(log_probs_BE, parents_BE, tokens_BET, token_BE == END)
 
 
 def select(
@@ -266,13 +277,6 @@ def take(tokens_BWT: Array, index_BE: Array) -> Array:
 # Constraints on the next token, and the top-k of continuations.
 
 
-def under(rules: tuple[Rule, ...], log_probs_BWV: Array, state: DecodingState) -> Array:
-    """Returns log P of the next token, changed by rules (see methods.py)."""
-    for rule in rules:
-        log_probs_BWV = rule(log_probs_BWV, state.live_tokens_BWT, state.t)
-    return log_probs_BWV
-
-
 def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array, Array]:
     """Returns (forbidden_BF, forced_B) at position t: a mask over the first F ids, and an id.
 
@@ -289,14 +293,15 @@ def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array
     return forbidden_BF, jnp.where(t < bounds.max_length_B, prefix_B, END)
 
 
-def of_forced(scores: Array, ruled: Array, state: DecodingState) -> Array:
-    """Returns the scores [B, W, ...] of forced tokens: rules forbid them, but never in all beams.
+def next_logits(step: Step, memory: Any, state: DecodingState) -> tuple[Array, Array, Any]:
+    """Returns the logits at position t, their logsumexp, and the cache.
 
-    At max_length a beam that may not end is thus dropped, and a prefix is kept.
+    log P of a token is its logit minus the logsumexp of all logits. Forbidden tokens keep their
+    share of it.
     """
-    is_dead = jnp.expand_dims(state.live_log_probs_BW == -jnp.inf, range(2, ruled.ndim))
-    is_out = (ruled == -jnp.inf) | is_dead
-    return jnp.where(is_out & ~is_out.all(axis=1, keepdims=True), -jnp.inf, scores)
+    logits, cache = step(last_tokens(state), state.t, memory, state.cache)
+    logits_BWV = logits[:, :, 0].astype(jnp.float32)  # T = 1: one new token per beam
+    return logits_BWV, jax.nn.logsumexp(logits_BWV, axis=-1), cache
 
 
 def next_log_probs(
@@ -309,22 +314,24 @@ def next_log_probs(
 ) -> tuple[Array, Any]:
     """Returns log P of all tokens at position t, -inf if not allowed, and the cache.
 
-    For methods that need the whole distribution, unlike beam search.
+    For rules, and methods that need the whole distribution. Rules forbid a forced token, too, but
+    not in all live beams: at max_length a beam that may not end is dropped, and a prefix is kept.
     """
-    t = state.t
-    logits, cache = step(last_tokens(state), t, memory, state.cache)
-    logits_BWV = logits[:, :, 0].astype(jnp.float32)
-    # Sum over all logits, so that forbidden tokens keep their share of P.
-    log_probs_BWV = logits_BWV - jax.nn.logsumexp(logits_BWV, axis=-1)[:, :, None]
-    forbidden_BF, forced_B = constraints(t, bounds, never)
+    logits_BWV, total_BW, cache = next_logits(step, memory, state)
+    log_probs_BWV = logits_BWV - total_BW[:, :, None]
+    forbidden_BF, forced_B = constraints(state.t, bounds, never)
     V, (_, F) = logits_BWV.shape[-1], forbidden_BF.shape
     is_forbidden_BV = jnp.pad(forbidden_BF, ((0, 0), (0, V - F)))
     is_forced_BV = jnp.arange(V) == forced_B[:, None]
     free_B = forced_B == PAD
     allowed_BV = jnp.where(free_B[:, None], ~is_forbidden_BV, is_forced_BV)
     if rules:
-        ruled_BWV = under(rules, log_probs_BWV, state)
-        forced_BWV = of_forced(log_probs_BWV, ruled_BWV, state)
+        ruled_BWV = log_probs_BWV
+        for rule in rules:
+            ruled_BWV = rule(ruled_BWV, state.live_tokens_BWT, state.t)
+        is_out_BWV = (ruled_BWV == -jnp.inf) | (state.live_log_probs_BW == -jnp.inf)[:, :, None]
+        is_dropped_BWV = is_out_BWV & ~is_out_BWV.all(axis=1, keepdims=True)
+        forced_BWV = jnp.where(is_dropped_BWV, -jnp.inf, log_probs_BWV)
         log_probs_BWV = jnp.where(free_B[:, None, None], ruled_BWV, forced_BWV)
     return jnp.where(allowed_BV[:, None], log_probs_BWV, -jnp.inf), cache
 

@@ -5,14 +5,14 @@ vocabulary (None for a check of the config), that returns a `Method`.
 Batches, compiled stages and the translator work with any method. Beam search is in beam_search.py,
 other methods are in families/sampling and families/rules.
 
-A line of registry.RULES names what makes a rule, which is called in each step of a search:
+A line of registry.RULES names the constructor of a rule. A rule is called in each step of a search:
 
     rule(log_probs_BWV, tokens_BWT, t) -> log_probs_BWV
 
 The live hypotheses are tokens_BWT[:, :, :t]; what follows is undefined. Each further token gets
 another score for its log P; -inf forbids it. Several rules are called in the order of the key. As a
 static argument of a jitted function, a rule is a frozen dataclass of numbers, texts and tuples. Its
-fields are those of the key. What makes it may also take the `vocabulary` of the target (None for a
+fields are those of the key. A constructor may also take the `vocabulary` of the target (None for a
 check of the config) and `decode`, the values of config.decode.
 """
 
@@ -63,10 +63,10 @@ def made(decode: Decode, vocabulary: Pieces | None) -> tuple[Rule, ...]:
     return tuple(boxes.constructor(rule, **given)() for rule in named(decode.rules))
 
 
-def has_phrase(text: str, phrase: str) -> bool:
-    """Returns whether a text has a phrase of `Method.required`."""
+def phrase_pattern(phrase: str) -> str:
+    """Returns a regular expression of whole words, or of the beginning of one before a *."""
     ending = "" if phrase.endswith("*") else r"(?!\w)"
-    return bool(re.search(rf"(?<!\w){re.escape(phrase.removesuffix('*'))}{ending}", text))
+    return rf"(?<!\w){re.escape(phrase.removesuffix('*'))}{ending}"
 
 
 def check_num_hypotheses(decode: Decode, key: str) -> None:

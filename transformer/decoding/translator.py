@@ -148,9 +148,9 @@ class Translator:
                 # Without terms no call, because one takes as long as a short line's other work.
                 stems = [x.removesuffix("*") for x in phrases]
                 encoded = self.vocabulary.target.encode(stems) if phrases else ()
-                is_open = [x.endswith("*") for x in phrases]
                 required = tuple(
-                    tuple(x[:-1] if y else x) for x, y in zip(encoded, is_open, strict=True)
+                    tuple(x[:-1] if y.endswith("*") else x)
+                    for x, y in zip(encoded, phrases, strict=True)
                 )
                 self._check_length(
                     number, "prefix and terms", [*prefix, *itertools.chain(*required)]
@@ -169,8 +169,8 @@ class Translator:
 
         hypotheses = self.batch_decoder(params, list(index_of_part), report)
         report(1)
-        found = [joined([hypotheses[i] for i in parts]) for parts in parts_of_line]
-        return self._texts(found, numbers, phrases_of_line)
+        hypotheses_of_line = [joined([hypotheses[i] for i in parts]) for parts in parts_of_line]
+        return self._texts(hypotheses_of_line, numbers, phrases_of_line)
 
     def _required(self, number: int, ids: list[int], terms: Mapping[str, str]) -> list[str]:
         """Returns the phrases that the translation of a part must have."""
@@ -210,7 +210,8 @@ class Translator:
             hypotheses_by_line, numbers, phrases_by_line, strict=True
         ):
             scored = self.method.rank([(next(texts), score) for _, score in hypotheses])
-            lacking = lambda text, x=phrases: tuple(p for p in x if not methods.has_phrase(text, p))
+            pattern_of = {phrase: methods.phrase_pattern(phrase) for phrase in phrases}
+            lacking = lambda text, x=pattern_of: tuple(p for p in x if not re.search(x[p], text))
             best = scored[: self.decode.num_hypotheses]
             answer = [Hypothesis(text, score, lacking(text)) for text, score in best]
             if missing := answer[0].missing:

@@ -8,7 +8,6 @@ from typing import Any
 import flax.linen as nn
 from ml_collections import ConfigDict
 
-from transformer import registry
 from transformer.data import corpora, text_files
 from transformer.data.tokenizer import Pieces, Vocabulary
 from transformer.data.tokens import Tokens, read, tokenise
@@ -94,25 +93,12 @@ def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
     A mixture of several corpora also has the validation set if `data.validation` is empty.
     """
     data, (name, key) = config.data, name_and_key(config, split)
-    languages, options = (data.source_language, data.target_language), {}
+    languages = data.source_language, data.target_language
     if split == "validation" and not name and data.train.endswith(".toml"):
-        name, options = data.train, {"held_out": True}
-    if data.corpus == "parallel_text":
         folder = corpora.folder(data.directory)
-        return parallel_text(folder, name, languages, key, **options)
+        return corpora.parallel_text(folder, data.train, languages, key, held_out=True)
     where = {"directory": data.directory, "data_dir": data.data_dir, "key": key}
     return corpora.load(data.corpus, name, languages, **where)
-
-
-def parallel_text(
-    folder: Path, name: str, languages: tuple[str, str], key: str, **options: bool
-) -> corpora.Corpus:
-    """Returns the pairs of two aligned files, or of a file that registry.PAIR_FILES reads."""
-    kind = Path(name.removesuffix(".gz").removesuffix(".xz")).suffix
-    if "," not in name and kind in registry.PAIR_FILES:
-        read = registry.load(registry.PAIR_FILES[kind])
-        return read(folder, name, languages, key, **options)
-    return corpora.parallel_text(text_files.find(folder, name, languages, key), languages)
 
 
 def further_references(config: ConfigDict, split: str, size: int) -> list[list[str]]:

@@ -9,8 +9,8 @@ import pytest
 from helpers.corpora import ENGLISH, GERMAN, lines
 from pyarrow import parquet
 
+from transformer.data import corpora
 from transformer.errors import UserError
-from transformer.tasks import splits
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def text(tmp_path):
     def read(files=(), split="a", source="de", target="en"):
         for name, content in dict(files).items():
             (tmp_path / name).write_bytes(content)
-        return splits.parallel_text(tmp_path, split, (source, target), "config.data.train")
+        return corpora.parallel_text(tmp_path, split, (source, target), "config.data.train")
 
     return read
 

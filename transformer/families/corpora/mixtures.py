@@ -28,7 +28,6 @@ import numpy as np
 
 from transformer.data import corpora, tokenizer
 from transformer.errors import UserError, did_you_mean
-from transformer.tasks import splits
 
 # The fields of a corpus, {name: default}. Other values have the default's type, and are not below.
 FIELDS = {"files": "", "languages": [], "tag": "", "weight": 0.0, "held_out": 0, "seed": 0}
@@ -55,7 +54,7 @@ def load(
         if len({*(sides := tuple(fields["languages"]) or languages)}) != 2:
             raise UserError(f"{place}languages must be two different codes, found {[*sides]}")
         # Without the names of the files, so that the fingerprint is of their content.
-        corpus = splits.parallel_text(folder, fields.pop("files"), sides, f"{place}files")
+        corpus = corpora.parallel_text(folder, fields.pop("files"), sides, f"{place}files")
         chosen = _chosen(place, corpus, fields, held_out)
         members.append((corpus, chosen, fields["tag"]))
         parts.append({"name": part, "size": len(chosen), **options, **fields})

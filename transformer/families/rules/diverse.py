@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from transformer.data.tokenizer import Pieces
 from transformer.decoding import beam_search
-from transformer.decoding.beam_search import Bounds, Candidates, DecodingState, Step
+from transformer.decoding.beam_search import Bounds, DecodingState, Step
 from transformer.decoding.methods import Decode, Method, Rule, check_num_hypotheses
 from transformer.errors import UserError
 from transformer.models.cache import reorder
@@ -81,7 +81,8 @@ def extend(
         )
         beams_BW = jnp.broadcast_to(jnp.arange(first, first + size), (B, size))
         scores_BWV = part(log_probs_BWV) - diversity * chosen_BV[:, None]
-        own = beam_search.select(_candidates(scores_BWV, own), beams_BW, own, bounds, **options)
+        candidates = beam_search.likeliest_candidates(scores_BWV, own)
+        own = beam_search.select(candidates, beams_BW, own, bounds, **options)
         live_BW = jnp.where(own.active_B[:, None], own.live_log_probs_BW, -jnp.inf)
         after.append(own._replace(live_log_probs_BW=live_BW))
         token_BW1 = jax.lax.dynamic_slice_in_dim(own.live_tokens_BWT, t, 1, axis=2)
@@ -97,17 +98,3 @@ def extend(
         active_B=jnp.stack([own.active_B for own in after]).any(axis=0),
         cache=reorder(cache, joined("cache")),
     )
-
-
-def _candidates(scores_BWV: Array, state: DecodingState) -> Candidates:
-    """Returns the likeliest continuations of a group's beams."""
-    B, W, V = scores_BWV.shape
-    # Before the first token all beams are equal, so only the first may continue.
-    is_duplicate = (state.t == 0) & (jnp.arange(W) > 0)
-    live_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)
-    nothing_BF = jnp.zeros((B, 1), bool)
-    log_probs_BE, index_BE = beam_search.likeliest(scores_BWV, live_BW, nothing_BF, 2 * W)
-    parents_BE, token_BE = beam_search.divided(index_BE, V)
-    tokens_BET = beam_search.take(state.live_tokens_BWT, parents_BE)
-    tokens_BET = tokens_BET.at[:, :, state.t].set(token_BE)
-    return Candidates(log_probs_BE, parents_BE, tokens_BET, token_BE == beam_search.END)

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from transformer.data import text_files
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN, Pieces, normalised
 from transformer.decoding.methods import Decode
 from transformer.errors import UserError
@@ -85,10 +86,7 @@ def forbidden(vocabulary: Pieces | None, decode: Decode) -> Forbidden:
     """
     if not (file := decode.forbidden):
         raise UserError("config.decode.rules=forbidden needs config.decode.forbidden=FILE")
-    try:
-        lines = Path(file).read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeError) as error:
-        raise UserError(f"config.decode.forbidden={file!r} cannot be read: {error}") from error
+    lines = [line for _, line in lines_of("forbidden", file)]
     phrases = [*dict.fromkeys(" ".join(line.split()) for line in lines if line.strip(" *"))]
     if not phrases:
         raise UserError(f"config.decode.forbidden={file!r} must have a phrase a line, found none")
@@ -100,6 +98,15 @@ def forbidden(vocabulary: Pieces | None, decode: Decode) -> Forbidden:
         if unknown := [phrase for phrase in phrases if {*phrase} - known]:
             raise UserError(f"{file}: {unknown[0]!r} has a letter that is in no piece")
     return automaton(phrases, pieces)
+
+
+def lines_of(key: str, file: str) -> list[tuple[int, str]]:
+    """Returns the lines of the file of config.decode.KEY that are not blank, with their numbers."""
+    try:
+        numbered = [*enumerate(text_files.lines(Path(file)), start=1)]
+    except OSError as error:
+        raise UserError(f"config.decode.{key}={file!r} cannot be read: {error}") from error
+    return [(number, line) for number, line in numbered if line.strip()]
 
 
 def is_letter(character: str) -> bool:

@@ -18,7 +18,6 @@ import functools
 import re
 import unicodedata
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -27,12 +26,11 @@ import jax.numpy as jnp
 from transformer.data.tokenizer import END, PAD, Pieces
 from transformer.decoding import beam_search
 from transformer.decoding.beam_search import Bounds, Candidates, DecodingState, Step
-from transformer.decoding.methods import Decode, Method, Rule
+from transformer.decoding.methods import Decode, Method, Rule, phrase_pattern
 from transformer.errors import UserError
-from transformer.families.rules.forbidden import BYTE, is_letter
+from transformer.families.rules.forbidden import BYTE, is_letter, lines_of
 
 Array = jax.Array
-WORD_ENDS = r"(?!\w)"
 
 
 def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
@@ -49,14 +47,8 @@ def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
 
 def read_terms(file: str) -> dict[str, str]:
     """Returns {term: its translation} of a file of TERM<tab>TRANSLATION; UserError if it is not."""
-    try:
-        lines = Path(file).read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeError) as error:
-        raise UserError(f"config.decode.terms={file!r} cannot be read: {error}") from error
     terms = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, line in lines_of("terms", file):
         columns = line.split("\t")
         if len(columns) != 2 or not all(column.strip(" *") for column in columns):
             raise UserError(
@@ -78,10 +70,10 @@ def phrases_of(terms: dict[str, str], source: str, further: dict[str, str]) -> I
     # A pattern of all terms would take a second for 10,000.
     present = [term for term in given if stem(term) in source]
     present.sort(key=lambda term: (-len(stem(term)), term.endswith("*")))
-    groups = [f"({re.escape(stem(x))}{'' if x.endswith('*') else WORD_ENDS})" for x in present]
+    pattern = "|".join(f"({phrase_pattern(term)})" for term in present)
     # Group n is term n, counted from 1.
-    found = re.finditer(rf"(?<!\w)(?:{'|'.join(groups)})", source) if groups else ()
-    return tuple(dict.fromkeys(given[present[match.lastindex - 1]] for match in found))
+    matches = re.finditer(pattern, source) if present else ()
+    return tuple(dict.fromkeys(given[present[match.lastindex - 1]] for match in matches))
 
 
 def extend(
@@ -119,9 +111,7 @@ def extend(
         ends_BW = (ended(state.live_tokens_BWT, t, phrases_BPL) & is_whole_BP[:, None]).any(axis=2)
         is_out_BWV |= ends_BW[:, :, None] & jnp.array(goes_on)
     log_probs_BWV = jnp.where(is_out_BWV, -jnp.inf, log_probs_BWV)
-    # Before the first token all beams are equal, so only beam 0 may continue.
-    is_duplicate = (t == 0) & (jnp.arange(W) > 0)
-    live_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)
+    live_BW = beam_search.continued_log_probs(state)
     log_probs_BX = (log_probs_BWV + live_BW[:, :, None]).reshape(B, W * V)
 
     # Candidates, as indices parent * V + token: the likeliest, each beam's best, the phrases' next.
@@ -135,12 +125,12 @@ def extend(
     log_probs_BN = beam_search.take_along_axis(log_probs_BX, index_BN, axis=1)
     is_same_BNN = jnp.tril(index_BN[:, :, None] == index_BN[:, None], -1)
     log_probs_BN = jnp.where(is_same_BNN.any(axis=2), -jnp.inf, log_probs_BN)
-    parents_BN, token_BN = beam_search.divided(index_BN, V)
-    tokens_BNT = beam_search.take(state.live_tokens_BWT, parents_BN).at[:, :, t].set(token_BN)
+    continued = beam_search.continuations(log_probs_BN, index_BN, V, state)
+    _, parents_BN, tokens_BNT, ends_BN = continued
 
     progress_BNP = progress(tokens_BNT, t + 1, phrases_BPL)
     # At max_length all beams end. Those that lack a phrase count only if there are no others.
-    is_met_BNP, ends_BN = progress_BNP == lengths_B1P, token_BN == END
+    is_met_BNP = progress_BNP == lengths_B1P
     is_whole_BN = is_met_BNP.all(axis=2) | ~ends_BN
     is_possible_B1 = (is_whole_BN & (log_probs_BN > -jnp.inf)).any(axis=1, keepdims=True)
     is_possible_B1 |= state.scores_BW[:, :1] > -jnp.inf
@@ -152,12 +142,12 @@ def extend(
     ending_BW = allocated(log_probs_BN, bank_BN)[:, :W]
     living_BW = allocated(jnp.where(ends_BN, -jnp.inf, log_probs_BN), bank_BN)[:, :W]
     chosen_BE = jnp.concatenate([ending_BW, living_BW], axis=1)
-    of_chosen = lambda x_BN: beam_search.take_along_axis(x_BN, chosen_BE, axis=1)
-    ends_BE, is_first = of_chosen(ends_BN), jnp.arange(2 * W) < W
-    log_probs_BE = jnp.where(ends_BE == is_first, of_chosen(log_probs_BN), -jnp.inf)
+    gather = lambda x_BN: beam_search.take_along_axis(x_BN, chosen_BE, axis=1)
+    ends_BE, may_end = gather(ends_BN), jnp.arange(2 * W) < W
+    log_probs_BE = jnp.where(ends_BE == may_end, gather(log_probs_BN), -jnp.inf)
     tokens_BET = beam_search.take(tokens_BNT, chosen_BE)
-    found = Candidates(log_probs_BE, of_chosen(parents_BN), tokens_BET, ends_BE)
-    return beam_search.select(found, cache, state, bounds, **options)
+    candidates = Candidates(log_probs_BE, gather(parents_BN), tokens_BET, ends_BE)
+    return beam_search.select(candidates, cache, state, bounds, **options)
 
 
 def progress(tokens_BWT: Array, t: Array, phrases_BPL: Array) -> Array:

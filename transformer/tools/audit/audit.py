@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer import registry
 from transformer.data import corpora, text_files
 from transformer.errors import UserError, quantity
 from transformer.runtime import paths
@@ -79,8 +78,7 @@ def open_split(config: ConfigDict, split: str) -> raw_pairs.Pairs:
     """Returns the raw pairs of a split; parallel text is read from its files."""
     data = config.data
     name, key = splits.name_and_key(config, split)
-    ends = tuple(f"{end}{x}" for end in registry.PAIR_FILES for x in text_files.SUFFIXES)
-    if data.corpus != "parallel_text" or ("," not in name and name.endswith(ends)):
+    if data.corpus != "parallel_text" or corpora.pair_file(name):
         return raw_pairs.corpus_pairs(splits.pairs(config, split))
     codes = data.source_language, data.target_language
     # The files are found, but not opened as a corpus, which would refuse text that is not UTF-8.

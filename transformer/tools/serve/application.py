@@ -67,9 +67,7 @@ class Service:
         """Returns the number of lines in no batch yet."""
         return sum(batcher.num_waiting() for batcher in self.batchers.values())
 
-    def submit(
-        self, name: str, lines: list[str], count: int, terms: Mapping[str, str]
-    ) -> list[asyncio.Future]:
+    def submit(self, name: str, lines: list[str], count: int, terms: dict) -> list[asyncio.Future]:
         """Starts to translate lines; HTTPException if a limit is exceeded."""
         options, name = self.options, name or next(iter(self.models))
         lines = [*map(encodable, lines)]
