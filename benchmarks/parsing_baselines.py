@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from transformer.families.parsing import evalb, treebank, trees
-from transformer.families.parsing.trees import WORD, Constituent, Tree
+from transformer.families.parsing.trees import UNTAGGED, Constituent, Tree
 from transformer.runtime import progress
 
 RARE = 2  # occurrences of a word that is known by its form only
@@ -146,7 +146,7 @@ class Grammar:
                 split, rule = divmod(int(scores.argmax()), len(chosen))
                 k, rule = i + 1 + split, chosen[rule]
                 waiting += [(k, j, int(self.right_R[rule])), (i, k, int(self.left_R[rule]))]
-        return Tree(tuple(words), (WORD,) * n, tuple(constituents))
+        return Tree(tuple(words), (UNTAGGED,) * n, tuple(constituents))
 
     def over_splits(
         self, chart: np.ndarray, i: int, j: int, chosen: slice | np.ndarray
@@ -161,7 +161,7 @@ def right_branching(tree: Tree) -> Tree:
     """Returns an S over all words, and an NP over the words from each position to the last."""
     n = len(tree.words)
     inner = (Constituent("NP", i, n) for i in range(1, n - 1))
-    return Tree(tree.words, (WORD,) * n, (Constituent("S", 0, n), *inner))
+    return Tree(tree.words, (UNTAGGED,) * n, (Constituent("S", 0, n), *inner))
 
 
 def main() -> None:

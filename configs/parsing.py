@@ -44,7 +44,7 @@ KEYS = {
     "data.pack": True,  # several pairs share a row; False: one pair per row, by length
     "data.fingerprint": "",  # hash of the training trees; filled in by the run
     "vocabulary.kind": ["bpe", ("bpe", "unigram")],  # of the words
-    "vocabulary.brackets_fingerprint": "",  # hash of the labels; filled in by the run
+    "vocabulary.brackets_fingerprint": "",  # hash of the symbols; filled in by the run
     # Embeddings that share a matrix: 'target' (target, output), or 'none'.
     "model.tied_embeddings": ["target", ("target", "none")],
     "evaluate.samples": [3, "at least 0"],  # trees to log after each validation

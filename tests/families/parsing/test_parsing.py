@@ -38,12 +38,12 @@ def test_a_run_learns_is_scored_and_parses(tmp_path, answered, capsysbinary):
     assert answer["hypotheses"][0] == {"tree": answer["tree"], "score": answer["score"]}
 
 
-def test_the_symbols_of_a_vocabulary_are_of_the_labels_of_its_trees():
+def test_the_symbols_of_a_vocabulary_are_those_of_its_trees():
     vocabulary = brackets.learn([trees.from_text("(S (NP (NN a)))"), trees.from_text("(X (NN b))")])
-    assert vocabulary.symbols == ("XX", "(NP", ")NP", "(S", ")S", "(X", ")X")
+    assert vocabulary.symbols == ("(NP", "(S", "(X", ")NP", ")S", ")X", "NN")
     assert len(vocabulary) == 4 + 7
-    [ids] = vocabulary.encode(["(S XX (QP )S"])  # training has no QP
-    assert vocabulary.decode([ids]) == ["(S XX )S"]
+    [ids] = vocabulary.encode(["(S NN (QP )S"])  # training has no QP
+    assert vocabulary.decode([ids]) == ["(S NN )S"]
     assert ids[-1] == vocabulary.end
 
 

@@ -1,10 +1,9 @@
-"""The vocabulary of a tree's symbols: XX, and two brackets for each label.
+"""The vocabulary of a tree's symbols: two brackets for each label, and the tags.
 
-Its file is vocabulary/brackets.txt of a workdir, one label per line.
+Its file is vocabulary/brackets.txt of a workdir, one symbol per line.
 """
 
 import dataclasses
-import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
-from transformer.families.parsing.trees import WORD, Tree
+from transformer.families.parsing import trees
 from transformer.tasks import vocabularies
 
 NAME = "brackets.txt"
@@ -21,21 +20,16 @@ FIRST = 4  # the id of the first symbol
 
 @dataclasses.dataclass(frozen=True)
 class Brackets:
-    """The symbols of trees with these labels, as ids; texts are symbols joined by spaces."""
+    """The symbols of trees, as ids from FIRST on; texts are symbols joined by spaces."""
 
-    labels: tuple[str, ...]
+    symbols: tuple[str, ...]
     pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
         return FIRST + len(self.symbols)
 
-    @functools.cached_property
-    def symbols(self) -> tuple[str, ...]:
-        """XX (NP )NP (VP )VP ..., in the order of their ids from FIRST on."""
-        return (WORD, *(f"{bracket}{label}" for label in self.labels for bracket in "()"))
-
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of texts, each ending with END; UNKNOWN for a label not in `labels`."""
+        """Returns the ids of texts, each ending with END; UNKNOWN for another symbol."""
         ids = {symbol: i for i, symbol in enumerate(self.symbols, start=FIRST)}
         return [[*(ids.get(x, UNKNOWN) for x in text.split()), END] for text in texts]
 
@@ -50,23 +44,26 @@ class Brackets:
     @property
     def content(self) -> bytes:
         """The content of the vocabulary's file."""
-        return "".join(f"{label}\n" for label in self.labels).encode()
+        return "".join(f"{symbol}\n" for symbol in self.symbols).encode()
 
 
-def learn(trees: Iterable[Tree]) -> Brackets:
+def learn(treebank: Iterable[trees.Tree]) -> Brackets:
     """Returns the vocabulary of trees; ids do not depend on their order."""
-    return Brackets(tuple(sorted({x.label for tree in trees for x in tree.constituents})))
+    return Brackets(tuple(sorted({x for tree in treebank for x in trees.symbols(tree)})))
 
 
 def prepare(
-    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, trees: Iterable[Tree]
+    config: ConfigDict,
+    folder: Path,
+    saved_config: ConfigDict | None,
+    treebank: Iterable[trees.Tree],
 ) -> Brackets:
-    """Returns the vocabulary of a run; a new run learns it from `trees` and writes it.
+    """Returns the vocabulary of a run; a new run learns it from `treebank` and writes it.
 
     Fills in `vocabulary.brackets_fingerprint`. `saved_config` is as in a task's `prepare`.
     """
     if saved_config is None:
-        vocabulary = learn(trees)
+        vocabulary = learn(treebank)
         vocabularies.write_files(folder, {NAME: vocabulary.content})
     else:
         vocabulary = read(folder, saved_config.vocabulary.brackets_fingerprint)

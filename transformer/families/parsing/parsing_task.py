@@ -18,7 +18,7 @@ from transformer.tasks.task import Task, build_model
 
 FREE = ("decode.", "parse.")
 SCORE = {"best_by": "f1", "best_is": "highest", "unit": "token"}
-LABELS = 26  # of the Penn Treebank, for --mode=plan
+SYMBOLS = 97  # of the Penn Treebank, 26 labels and 45 tags, for --mode=plan
 model = build_model
 example = translation.example
 loss = translation.loss
@@ -60,7 +60,7 @@ def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the sizes of the workdir's vocabularies; if `folder` is None, an estimate."""
     if folder is not None:
         return translation.sizes_of(vocabulary(config, folder))
-    symbols = brackets.Brackets(tuple(f"L{i}" for i in range(LABELS)))
+    symbols = brackets.Brackets(tuple(map(str, range(SYMBOLS))))
     return {"source_vocab_size": config.vocabulary.size, "target_vocab_size": len(symbols)}
 
 
@@ -74,7 +74,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
 
     Every sentence counts, however long. Scores are those of `evalb.score` and means per symbol
     ('loss', 'nats_per_token', 'perplexity', 'accuracy'). The outputs are 'source', the words, and
-    the trees 'reference' and 'hypothesis', as text; only references have tags.
+    the trees 'reference' and 'hypothesis', as text.
     """
     splits.log_origin(config, split)
     corpus = load(config, split)

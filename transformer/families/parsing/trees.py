@@ -1,12 +1,13 @@
 """Trees: text in the brackets of the Penn Treebank, and the symbols that a model writes.
 
     text       (TOP (S (NP-SBJ (DT The) (NN cat)) (VP (VBZ sleeps)) (. .)))
-    symbols    (S (NP XX XX )NP (VP XX )VP XX )S
+    symbols    (S (NP DT NN )NP (VP VBZ )VP . )S
 
-Symbols are those of Vinyals et al. 2015, "Grammar as a Foreign Language": depth-first, with
-labelled closing brackets, and XX for each word, because the words are in the input. Punctuation is
-a word, too. A tree has neither traces nor function tags: (NP-SBJ-1 (-NONE- *)) is dropped, NP-SBJ
-becomes NP. It has no root, whatever its name in the treebank (see ROOTS).
+Symbols are depth-first, with labelled closing brackets, as in Vinyals et al. 2015, "Grammar as a
+Foreign Language". A word is its tag, as in tensor2tensor, because the words are in the input.
+Vinyals et al. write XX for every tag, but from these a model has to count words: it learns more
+slowly. Punctuation is a word, too. A tree has neither traces nor function tags: (NP-SBJ-1 (-NONE-
+*)) is dropped, NP-SBJ becomes NP. It has no root, whatever its name in the treebank (see ROOTS).
 """
 
 import collections
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from transformer.errors import UserError
 
-WORD = "XX"  # the symbol of a word, and the tag of a word in a parsed sentence
+UNTAGGED = "XX"  # the tag of a word that a parser has not reached
 TRACE = "-NONE-"  # the tag of a trace
 ROOTS = ("", "TOP", "ROOT", "S1")
 # Brackets in words, as the Penn Treebank writes them.
@@ -40,7 +41,7 @@ class Tree(NamedTuple):
     """A sentence and its constituents, in the order of their opening brackets."""
 
     words: tuple[str, ...]
-    tags: tuple[str, ...]  # of the words: parts of speech, or WORD
+    tags: tuple[str, ...]  # of the words: parts of speech, or UNTAGGED
     constituents: tuple[Constituent, ...]
 
 
@@ -87,22 +88,23 @@ def repaired(symbols: Iterable[str], words: Sequence[str]) -> Tree:
     """Returns a tree over exactly `words` from any symbols.
 
     A closing bracket also closes what was opened after its opening bracket. Dropped are closing
-    brackets without an opening bracket, XX after the last word, and constituents without words. At
-    the end all brackets are closed, and the words left are children of the root.
+    brackets without an opening bracket, tags after the last word, and constituents without words.
+    At the end all brackets are closed, and the words left are children of the root.
     """
-    constituents, opened, position = [], [], 0
+    constituents, opened, tags = [], [], []
     for symbol in symbols:
-        if symbol == WORD:
-            position = min(position + 1, len(words))
-        elif symbol.startswith("("):
-            opened.append((len(constituents), symbol[1:], position))
+        if symbol.startswith("("):
+            opened.append((len(constituents), symbol[1:], len(tags)))
             constituents.append(None)  # until it is closed
-        elif symbol.startswith(")") and any(label == symbol[1:] for _, label, _ in opened):
-            while _close(opened, constituents, position) != symbol[1:]:
+        elif not symbol.startswith(")"):
+            tags += [symbol] * (len(tags) < len(words))
+        elif any(label == symbol[1:] for _, label, _ in opened):
+            while _close(opened, constituents, len(tags)) != symbol[1:]:
                 pass
     while opened:
-        _close(opened, constituents, position)
-    return _tree(words, [WORD] * len(words), constituents)
+        _close(opened, constituents, len(tags))
+    tags += [UNTAGGED] * (len(words) - len(tags))
+    return _tree(words, tags, constituents)
 
 
 def _close(
@@ -122,7 +124,7 @@ def _tree(words: Sequence[str], tags: Sequence[str], constituents: Iterable[Cons
 
 def symbols(tree: Tree) -> list[str]:
     """Returns the symbols of a tree."""
-    return _depth_first(tree, [WORD] * len(tree.words), close=lambda label: f"){label}")
+    return _depth_first(tree, tree.tags, close=lambda label: f"){label}")
 
 
 def to_text(tree: Tree) -> str:
