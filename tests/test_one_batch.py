@@ -17,6 +17,7 @@ def differs(page, kept):
     return list(next(numbers)) != pytest.approx(next(numbers), rel=2e-3, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_one_batch_is_what_its_page_shows(tmp_path):
     kept = one_batch.PAGE.read_text()
     page = one_batch.filled(kept, tmp_path)

@@ -50,7 +50,7 @@ def test_a_wheel_runs_in_another_folder(tmp_path):
     assert {path.name for path in site.iterdir()} >= {"transformer"}
     assert not (site / "configs").exists()
     (tmp_path / "mine.py").write_text("from configs.quickstart import get_config as get_config\n")
-    for name in ("wmt_base", "mine.py"):
+    for name in ("quickstart", "mine.py"):
         arguments = ("-m", "transformer", f"--config={name}", "--mode=plan")
         planned = run(*arguments, PYTHONPATH=str(site), JAX_PLATFORMS="cpu")
         assert json.loads(planned.splitlines()[-1])

@@ -39,6 +39,7 @@ def test_every_function_of_the_chosen_kernels_is_called(use_kernels, monkeypatch
     tiny.assert_same_bits(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.KERNELS)
 def test_kernels_train_as_the_plain_ones(use_kernels, name):
     if name == "cudnn":

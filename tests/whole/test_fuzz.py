@@ -25,7 +25,7 @@ from transformer.modes import command_line
 from transformer.tools.sweep import sweep_file
 
 pytestmark = pytest.mark.slow
-COPIES = int(os.environ.get("FUZZ_COPIES", "100"))
+COPIES = int(os.environ.get("FUZZ_COPIES", "125"))
 JSON = (b"[]", b"{}", b"null", b'"x"', b"1e999", b'[{"a": []}]')
 LINES, PAIRS = "가나다라\n마바사\n", "가나다라\tdcba\n마바사\tabc\n"
 # {what is asked of a workdir: (mode, input, argument)}. An answer of FIXED follows from what has

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.cases import slow_but
 
 from transformer.tasks.losses import cross_entropy
 
@@ -110,7 +111,7 @@ def setting(record, case):
     return model, parameters, inputs, targets
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_but(CASES, "post_relu"))
 def test_logits_losses_and_gradients_of_all_parameters(record, case):
     model, parameters, inputs, targets = setting(record, case)
 

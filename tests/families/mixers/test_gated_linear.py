@@ -59,5 +59,6 @@ def test_long_texts_with_extreme_decays(bias):
     packed_texts.assert_long_texts_are_right(mixer(32), naive, params)
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_length_not_its_square():
     assert packed_texts.memory(mixer(16), 4096) < 2.2 * packed_texts.memory(mixer(16), 2048)

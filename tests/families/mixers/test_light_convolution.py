@@ -80,6 +80,7 @@ def test_normalised_weights_are_dropped_in_training(kind):
     assert np.array_equal(mix(mixer, params, x, view), plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("J", [1, 2, 5, 12])
 def test_the_gradient_of_a_sum_of_taps_is_that_of_autodiff(J):
     B, T, C, random = 2, 8, 3, np.random.default_rng(0)

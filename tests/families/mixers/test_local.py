@@ -114,6 +114,7 @@ def test_weights_of_blocks_are_dropped_out():
     assert np.abs(first - other).max() > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "changes"),
     [*((window, {}) for window in (1, 64)), *((5, changes) for changes in RELATIVE)],

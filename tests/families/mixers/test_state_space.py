@@ -61,6 +61,7 @@ def test_first_values():
     assert np.abs(p["taps"]).max() == pytest.approx(0.5, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("T", [1, 2, 13])
 def test_by_pairs_is_by_position(T):
     """With decays to 0, and texts that start."""
@@ -87,6 +88,7 @@ def test_a_gpu_has_no_loop_over_positions(platform, loops):
     assert lowered.mlir_module().count("stablehlo.while") == loops
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [state_space.by_position, state_space.by_pairs])
 def test_states_of_all_positions_are_never_there_at_once(read, monkeypatch):
     monkeypatch.setattr(state_space, "read_chunk", read)

@@ -11,7 +11,6 @@ import flax.traverse_util
 import numpy as np
 import pytest
 from helpers import corpora, reversal, tiny
-from helpers.cases import slow_but
 from helpers.decoders import make_batch_decoder
 
 from transformer.data import pairs, tokenizer
@@ -73,10 +72,11 @@ def test_what_is_read_is_written_and_read_again_to_the_bit(tmp_path):
     assert foreign.config["vocabulary.shared"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tied", "shared"), [("all", True), ("target", False), ("none", False), ("none", True)]
 )
-@pytest.mark.parametrize("bias", slow_but([False, True], True))
+@pytest.mark.parametrize("bias", [False, True])
 def test_our_own_model_is_the_same_function_there(tmp_path, tied, shared, bias):
     """Written with the paper's positions and read with halves: the same logits."""
     learnt = corpora.learn("text"), corpora.learn("target", size=300)

@@ -9,6 +9,7 @@ from transformer.decoding.batch_decoder import Part
 from transformer.tools.pages.beam_view import beam_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "count", "penalty", "alpha", "least"),
     [(1, 1, "gnmt", 0.6, 0), (3, 1, "power", 1.0, 0), (4, 4, "none", 0.0, 2)],

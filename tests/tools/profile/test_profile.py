@@ -3,10 +3,13 @@
 import gzip
 import json
 
+import pytest
+
 from transformer.tools.profile.profile import WARM_UP, profile
 from transformer.workdir import key_tables
 
 
+@pytest.mark.slow
 def test_a_trace_has_the_given_number_of_steps(tiny_config, tmp_path):
     config = tiny_config()
     key_tables.set_mode_keys(config, "profile")

@@ -74,6 +74,7 @@ def unwritten(folder):
 RUNS = [translated, classified, written, trained, untrained, unwritten]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", RUNS)
 def test_a_reader_sees(make, tmp_path, capsys):
     folder = make(tmp_path)

@@ -81,6 +81,7 @@ def row(tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.slow
 def test_the_first_seed_that_both_have_is_compared(row, caplog):
     rows = [row("first", {7: None, 1: 20.0, 2: 21.0}), row("a", {7: 1.0, 2: 22.0})]
     rows += [row("b", {3: 22.0}), row("c", {1: 22.0})]
