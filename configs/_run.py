@@ -16,6 +16,9 @@ KEYS = {
     "optimizer.frozen": "",
     # Clip the gradient's global norm to this; 0: no clipping.
     "optimizer.clip_norm": [0.0, "at least 0"],
+    # Decay of a moving average of the params, such as 0.999, which validation scores and 'best'
+    # saves; 0: none.
+    "optimizer.moving_average": [0.0, "at least 0 and below 1"],
     # Paper, equation 3: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
     # Any schedule of optax.schedules works, too: its name here, its arguments as further keys.
     "optimizer.schedule.name": "inverse_square_root",

@@ -29,10 +29,10 @@ FINAL_KEYS = VALIDATION_KEYS - {"samples"} | {
 }
 
 
-def newest(workdir):
-    """The newest step and its parameters, on one device."""
+def newest(workdir, weights="latest"):
+    """The newest step, or the best, and its parameters, on one device."""
     config = read_config(workdir)
-    config.evaluate.update(weights="latest", average_last=1)
+    config.evaluate.update(weights=weights, average_last=1)
     run = saved_model.load(config, workdir)
     return run.step, jax.tree.map(np.asarray, run.params)
 

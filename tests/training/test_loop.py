@@ -13,6 +13,7 @@ import time
 from unittest.mock import Mock
 
 import jax
+import numpy as np
 import pytest
 from helpers import runs, tiny
 from helpers.runs import assert_tensorboard_is_metrics, newest, translate_nothing, without_times
@@ -32,7 +33,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 KILLS = int(os.environ.get("KILLS", "3"))  # of one run
 STEPS = 48 * KILLS
-LONGER = {"train.num_steps": STEPS, "evaluate.every": 100}
+LONGER = {"train.num_steps": STEPS, "evaluate.every": 100, "optimizer.moving_average": 0.9}
 
 
 class Command:
@@ -184,7 +185,8 @@ def test_a_step_is_compiled_once_beside_validation(
     translate_nothing(monkeypatch)
     caplog.set_level(logging.DEBUG, "jax._src.dispatch")
     changes = {"train.num_steps": 1, "evaluate.every": 0, "evaluate.samples": 0}
-    train.train(tiny_config(changes | {"parallel.strategy": strategy}), tmp_path)
+    changes |= {"parallel.strategy": strategy, "optimizer.moving_average": 0.5}
+    train.train(tiny_config(changes), tmp_path)
     compiled_steps = [
         record.threadName
         for record in caplog.records
@@ -192,6 +194,8 @@ def test_a_step_is_compiled_once_beside_validation(
     ]
     assert len(compiled_steps) == 1
     assert compiled_steps[0].startswith("ThreadPoolExecutor")
+    (_, latest), (_, best) = newest(tmp_path), newest(tmp_path, "best")
+    assert not np.array_equal(*(jax.tree.leaves(x)[0] for x in (latest, best)))  # the average
 
 
 @pytest.mark.slow

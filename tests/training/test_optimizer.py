@@ -9,6 +9,7 @@ import pytest
 from transformer.checkpoints.weights import flatten, unflatten
 from transformer.errors import UserError
 from transformer.training.optimizer import (
+    averaged,
     check,
     inverse_square_root,
     make_optimizer,
@@ -78,6 +79,21 @@ def test_three_updates_are_adams(epsilon, clip_norm):
         parameters = optax.apply_updates(parameters, updates)
         got = np.concatenate([parameters["a"], parameters["b"]])
         np.testing.assert_allclose(got, after, atol=1e-6)
+
+
+def test_a_moving_average_is_of_the_params_after_each_update():
+    options = {"name": "sgd", "clip_norm": 0.0, "arguments": {}, "frozen": "b"}
+    chain = make_optimizer(lambda step: 0.1 * step, **options, moving_average=0.3)
+    params = {"a": jnp.float32(2.0), "b": jnp.float32(5.0)}
+    state, value, expected = chain.init(params), 2.0, 2.0
+    for t, decay in enumerate([1 / 10, 2 / 11, 3 / 12, 0.3, 0.3]):  # of (1 + t) / (10 + t)
+        updates, state = chain.update({"a": jnp.float32(t), "b": jnp.float32(t)}, state, params)
+        params = optax.apply_updates(params, updates)
+        value -= 0.1 * (t + 1) * t
+        expected = decay * expected + (1 - decay) * value
+        found = averaged(params, state)
+        assert (found["a"], found["b"]) == (pytest.approx(expected), 5)
+    assert averaged(params, state[0]) is params  # where there is none
 
 
 def test_a_schedule_of_optax_begins_with_its_first_rate():

@@ -22,6 +22,7 @@ from transformer.runtime import memory
 from transformer.tasks.task import Task
 from transformer.training import start
 from transformer.training.meters import Meters, describe
+from transformer.training.optimizer import averaged
 from transformer.workdir.log import Log, OnLog
 
 Tree = Any
@@ -65,7 +66,8 @@ def run(
         while not stopping:
             if due.validates(step) and not log.has_validation(step):
                 with meters.paused(), memory.freed_returned():
-                    validate(step, state.params, task, checkpoints, meters, layout)
+                    params = averaged(state.params, state.opt_state)
+                    validate(step, params, task, checkpoints, meters, layout)
             if due.ends(step, log.lines):
                 break
             with meters.waiting_for_data():

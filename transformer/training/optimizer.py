@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,12 +59,14 @@ def make_optimizer(
     clip_norm: float,
     arguments: Mapping[str, float],
     frozen: str = "",
+    moving_average: float = 0.0,
 ) -> optax.GradientTransformation:
     """Returns `optax.NAME(learning_rate, **arguments)`, after clipping if `clip_norm` > 0.
 
     Gradients are clipped by their global norm. The paper uses Adam (Kingma and Ba 2015) without
     clipping. `schedule` gets the update's number from 1; skipped updates do not count. Parameters
-    below the path prefixes in `frozen` are not updated, and have no state.
+    below the path prefixes in `frozen` are not updated, and have no state. With `moving_average`,
+    the state has an `Average` of that decay.
     """
     optimizers = _optimizers()
     if name not in optimizers:
@@ -79,11 +81,39 @@ def make_optimizer(
     optimizer = optimizers[name](learning_rate=lambda count: schedule(count + 1), **arguments)
     if clip_norm:
         optimizer = optax.chain(optax.clip_by_global_norm(clip_norm), optimizer)
-    if not frozen:
-        return optimizer
-    # Not optax.masked, which passes a frozen parameter's gradient on as its update.
-    parts = {"trained": optimizer, "frozen": optax.set_to_zero()}
-    return optax.multi_transform(parts, functools.partial(_parts, prefixes(frozen)))
+    if frozen:
+        # Not optax.masked, which passes a frozen parameter's gradient on as its update.
+        parts = {"trained": optimizer, "frozen": optax.set_to_zero()}
+        optimizer = optax.multi_transform(parts, functools.partial(_parts, prefixes(frozen)))
+    return optax.chain(optimizer, average(moving_average)) if moving_average else optimizer
+
+
+class Average(NamedTuple):
+    """An exponential moving average of the params, after so many updates."""
+
+    count: jax.Array
+    params: Tree
+
+
+def average(decay: float) -> optax.GradientTransformation:
+    """Returns a transformation that changes no update, and whose state is an `Average`.
+
+    Update t = 0, 1, ... has the decay min(decay, (1 + t) / (10 + t)), as TensorFlow's average has:
+    otherwise the initial params would count for thousands of updates.
+    """
+
+    def update(updates: Tree, state: Average, params: Tree) -> tuple[Tree, Average]:
+        kept = jnp.minimum(decay, (1 + state.count) / (10 + state.count))
+        params = optax.apply_updates(params, updates)
+        params = optax.incremental_update(params, state.params, step_size=1 - kept)
+        return updates, Average(state.count + 1, params)
+
+    return optax.GradientTransformation(lambda params: Average(jnp.int32(0), params), update)
+
+
+def averaged(params: Tree, opt_state: Tree) -> Tree:
+    """Returns the moving average of the params if the optimizer keeps one, otherwise the params."""
+    return next((part.params for part in opt_state if isinstance(part, Average)), params)
 
 
 def _optimizers() -> dict[str, Callable]:
@@ -140,7 +170,7 @@ def _parts(frozen: list[str], params: Tree) -> Tree:
 
 
 def check(
-    *, name: str, clip_norm: float, arguments: Mapping, schedule: Mapping, frozen: str
+    *, name: str, arguments: Mapping, schedule: Mapping, frozen: str, **options: float
 ) -> None:
     """Raises UserError for invalid values of `config.optimizer`; the run checks `frozen`."""
     for key, value in schedule.items():
@@ -152,7 +182,7 @@ def check(
 
     def update(params: Tree) -> Tree:
         rate = make_schedule(**schedule)
-        optimizer = make_optimizer(rate, name=name, clip_norm=clip_norm, arguments=arguments)
+        optimizer = make_optimizer(rate, name=name, arguments=arguments, **options)
         return optimizer.update(params, optimizer.init(params), params)
 
     try:
