@@ -8,12 +8,13 @@ presets of tensor2tensor (the authors' code).
 
 from ml_collections import ConfigDict
 
-from configs import _keys, _layers, _rules, _run, _sampling, _vocabulary
+from configs import _keys, _layers, _rules, _run, _sampling, _views, _vocabulary
 
 KEYS = {
     **_run.KEYS,
     **_layers.KEYS,
     **_vocabulary.KEYS,
+    **_views.KEYS,
     "task": "translation",
     "architecture": "transformer",  # the model: a name in transformer/registry.py
     "data.corpus": "wmt14_translate/de-en",  # or 'parallel_text' (your files), or 'builtin'

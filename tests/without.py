@@ -63,8 +63,9 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     if "tuned" in entries:
         run = root / "configs" / "_run.py"
         run.write_text(run.read_text().replace('"kernels": ["tuned"', '"kernels": ["plain"'))
-    for method, keys in (("sample", "_sampling"), ("terminology", "_rules")):
-        if method in entries:
+    named = (("sample", "_sampling"), ("terminology", "_rules"), ("typos", "_views"))
+    for name, keys in named:
+        if name in entries:
             (root / "configs" / f"{keys}.py").unlink()
             task = root / "configs" / "translation.py"
             text = task.read_text().replace(f" {keys},", "").replace(f"    **{keys}.KEYS,\n", "")

@@ -146,6 +146,20 @@ PAIR_FILES = {
     ".parquet": "transformer.families.corpora.pair_files:load",
 }
 
+# {a name in config.data.views: the constructor of a families.views.views.View}
+VIEWS = {
+    "case": "transformer.families.views.views:case",
+    "typos": "transformer.families.views.views:typos",
+    "subwords": "transformer.families.views.views:subwords",
+}
+
+# 'corpus': the views of training pairs, (config, Corpus) -> Corpus
+# 'batches': their batches, (config, Tokens, a function of both -> Batches) -> Batches
+VIEWED = {
+    "corpus": "transformer.families.views.viewed:corpus",
+    "batches": "transformer.families.views.viewed:batches",
+}
+
 # {a name in config.evaluate.scores: a function (config) -> a function that scores translations,
 # (sources, hypotheses, references, vocabulary) -> {name: number}}; `references` are those of
 # sacreBLEU, a list of lines for each reference

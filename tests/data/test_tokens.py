@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 from helpers.corpora import Source
 
-from transformer.data import tokenizer
+from transformer.data import corpora, tokenizer
 from transformer.data.tokens import tokenise
 
 
@@ -26,6 +26,7 @@ class Lines:
     """Plain text, which has one side."""
 
     fingerprint, mixture = "lines", ()
+    encode = staticmethod(corpora.Corpus.encode)
 
     def __init__(self, lines):
         self.lines = lines

@@ -26,6 +26,7 @@ class Source:
     """Random pairs of words; no two are equal, so that a pair is known by its text."""
 
     mixture = ()
+    encode = staticmethod(corpora.Corpus.encode)
 
     def __init__(self, seed, count=150, longest=9, blank=()):
         chosen = random.Random(seed)

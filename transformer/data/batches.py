@@ -102,16 +102,16 @@ class Batches:
         # The next power of two: (24 - 1).bit_length() is 5, and 1 << 5 is 32.
         return min(full, 1 << (len(self.groups[g]) - 1).bit_length())
 
-    def first_of_each_length(self) -> list[int]:
-        """Returns the number t of the first batch of each row length, longest rows first.
+    def first_of_each_length(self, epoch: int = 0) -> list[int]:
+        """Returns the number t of an epoch's first batch of each row length, longest rows first.
 
         A group's first batch is its fullest.
         """
         starts = np.cumsum([0, *self._batches_per_group])  # before the shuffle
-        order = _permutation(self.seed, 0, -1, len(self)).tolist()
-        # order[t] is the batch at position t of epoch 0, so `index` inverts the shuffle.
+        order = _permutation(self.seed, epoch, -1, len(self)).tolist()
+        # order[i] is the batch at position i of the epoch, so `index` inverts the shuffle.
         by_length = np.argsort([-group.length for group in self.groups], kind="stable")
-        return [order.index(int(starts[g])) for g in by_length]
+        return [epoch * len(self) + order.index(int(starts[g])) for g in by_length]
 
     def largest(self) -> list[int]:
         """Returns the numbers t of the one or two batches that need the most memory.

@@ -70,7 +70,7 @@ def _write_tokens(
 ) -> None:
     """Encodes a corpus and writes its ids and offsets, a chunk of items at a time."""
     sides = vocabulary.sides
-    lengths = {name: [] for name in sides}  # an array per chunk
+    lengths, first = {name: [] for name in sides}, 0  # an array per chunk
     if corpus.mixture:
         (directory / MIXTURE).write_text(json.dumps(corpus.mixture))
     with (
@@ -81,11 +81,12 @@ def _write_tokens(
         # In chunks, so that neither the texts nor their ids need fit into memory.
         for texts in corpus.chunks():
             for (name, encoder), side_texts in zip(sides.items(), texts, strict=True):
-                items = encoder.encode(side_texts)
+                items = corpus.encode(encoder, side_texts, first)
                 lengths[name].append(np.array([len(ids) for ids in items], np.int32))
                 flat = [i for ids in items for i in ids]
                 files[name].write(np.array(flat, _id_type(encoder)).tobytes())
             advance(len(texts[0]))
+            first += len(texts[0])
     for name in sides:
         # Lengths 3 and 1 give offsets 0 3 4.
         offsets = np.cumsum(np.concatenate([[0], *lengths[name]]), dtype=np.int64)

@@ -8,6 +8,7 @@ from typing import Any
 import flax.linen as nn
 from ml_collections import ConfigDict
 
+from transformer import registry
 from transformer.data import corpora, text_files
 from transformer.data.tokenizer import Pieces, Vocabulary
 from transformer.data.tokens import Tokens, read, tokenise
@@ -99,6 +100,13 @@ def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
         return corpora.parallel_text(folder, data.train, languages, key, held_out=True)
     where = {"directory": data.directory, "data_dir": data.data_dir, "key": key}
     return corpora.load(data.corpus, name, languages, **where)
+
+
+def viewed(config: ConfigDict, train: corpora.Corpus) -> corpora.Corpus:
+    """Returns the training pairs, or their views if config.data.views names any."""
+    if not config.data.get("views"):
+        return train
+    return registry.load(registry.VIEWED["corpus"])(config, train)
 
 
 def further_references(config: ConfigDict, split: str, size: int) -> list[list[str]]:

@@ -4,6 +4,7 @@ Sentence pairs are tokenised and packed into rows. The loss is label-smoothed cr
 score BLEU.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -43,8 +44,11 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
     corpora = splits.load_all(config, splits.pairs)
     final = splits.final_split(config)
     splits.further_references(config, final, len(corpora[final]))  # a wrong file is an early error
-    vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
-    return prepare_tokens(config, corpora, vocab)
+    train = splits.viewed(config, corpora["train"])
+    # The vocabulary is learnt from one view, which is as large as the corpus.
+    first_view = dataclasses.replace(train, size=len(corpora["train"]))
+    vocab = vocabularies.prepare(config, folder, saved_config, first_view)
+    return prepare_tokens(config, corpora | {"train": train}, vocab)
 
 
 def prepare_tokens(config: ConfigDict, corpora: Mapping, vocab: tokenizer.Vocabulary) -> ConfigDict:
@@ -80,7 +84,14 @@ def build_pairs(config: ConfigDict, folder: Path, vocab: tokenizer.Vocabulary) -
 
 
 def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
-    """Returns the training split in batches of about `data.batch_tokens` target positions."""
+    """Returns the batches of the training split; an epoch is of one of its views, if any."""
+    if not config.data.get("views"):
+        return batches_of(config, tokens)
+    return registry.load(registry.VIEWED["batches"])(config, tokens, batches_of)
+
+
+def batches_of(config: ConfigDict, tokens: splits.Tokens) -> Batches:
+    """Returns pairs in batches of about `data.batch_tokens` target positions."""
     data, seed = config.data, config.train.seed
     items = packing.select_trainable(tokens.lengths, data.max_length)
 
@@ -131,6 +142,7 @@ def check(config: ConfigDict) -> None:
     check_value("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS))
     _check_bleu(config.evaluate.tokenize)
     scorers(config)  # so that a missing package is named now
+    splits.viewed(config, Corpus("", 0, lambda indices: ()))  # or an unknown view
     # Toy vocabularies, of different sizes unless shared, so that tied_embeddings='all' is refused.
     toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
     check_pairs(config, toy)
