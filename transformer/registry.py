@@ -150,7 +150,7 @@ PAIR_FILES = {
 VIEWS = {
     "case": "transformer.families.views.views:case",
     "typos": "transformer.families.views.views:typos",
-    "subwords": "transformer.families.views.views:subwords",
+    "subwords": "transformer.families.views.subwords:subwords",
 }
 
 # 'corpus': the views of training pairs, (config, Corpus) -> Corpus

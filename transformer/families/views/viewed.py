@@ -4,8 +4,8 @@ import bisect
 import dataclasses
 import functools
 import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
+from random import Random
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -26,46 +26,33 @@ def corpus(config: ConfigDict, pairs: corpora.Corpus) -> corpora.Corpus:
 
     UserError for an unknown view or a wrong field.
     """
-    data, seed = config.data, config.train.seed
+    data, seed, size = config.data, config.train.seed, len(pairs)
     named = boxes.named(registry.VIEWS, "data.views", data.views, several=True)
     views = [boxes.constructor(view)() for view in named]
-    items = functools.partial(_items, pairs, [view.texts for view in views], data.num_views, seed)
+
+    def items(indices: Sequence[int]) -> Iterator[tuple[str, str]]:
+        """Yields the views at sorted indices; a source keeps its tag."""
+        for k in range(data.num_views):
+            start, stop = (bisect.bisect_left(indices, n * size) for n in (k, k + 1))
+            chosen = np.asarray(indices[start:stop], int) - k * size
+            for i, (source, target) in zip(chosen.tolist(), pairs.items(chosen), strict=True):
+                random, tag = Random(f"{seed} {k} {i}"), TAG.match(source)[0]
+                source = source[len(tag) :]
+                for view in views:
+                    source, target = view.texts(source, target, random)
+                yield tag + source, target
+
     # With what is drawn, so that ids are not those of an older version of a view.
-    sample = [*items(range(min(SAMPLE, len(pairs))))]
+    sample = [*items(range(min(SAMPLE, size)))]
     content = pairs.fingerprint, data.views, data.num_views, seed, sample
+    fingerprint = corpora.fingerprint("views", content)
     viewed = dataclasses.replace(
-        pairs,
-        fingerprint=corpora.fingerprint("views", content),
-        size=data.num_views * len(pairs),
-        items=items,
+        pairs, fingerprint=fingerprint, size=data.num_views * size, items=items
     )
-    for view in views:
-        if view.ids:
-            kinds = ("bpe", "unigram")
-            check_value("vocabulary.kind of sub-words", config.vocabulary.kind, kinds)
-            encode = functools.partial(_encode, view.ids, seed)
-            viewed = dataclasses.replace(viewed, encode=encode)
+    for ids in (view.ids for view in views if view.ids):
+        check_value("vocabulary.kind of sub-words", config.vocabulary.kind, ("bpe", "unigram"))
+        viewed = dataclasses.replace(viewed, encode=functools.partial(_encode, ids, seed))
     return viewed
-
-
-def _items(
-    pairs: corpora.Corpus,
-    draws: Sequence[Callable],
-    num_views: int,
-    seed: int,
-    indices: Sequence[int],
-) -> Iterator[tuple[str, str]]:
-    """Yields the views at sorted indices; a source keeps its tag."""
-    size = len(pairs)
-    for k in range(num_views):
-        start, stop = (bisect.bisect_left(indices, n * size) for n in (k, k + 1))
-        chosen = np.asarray(indices[start:stop], int) - k * size
-        for i, (source, target) in zip(chosen.tolist(), pairs.items(chosen), strict=True):
-            random, tag = np.random.default_rng((seed, k, i)), TAG.match(source)[0]
-            source = source[len(tag) :]
-            for draw in draws:
-                source, target = draw(source, target, random)
-            yield tag + source, target
 
 
 def _encode(
@@ -73,8 +60,7 @@ def _encode(
 ) -> list[list[int]]:
     """Returns the drawn ids of texts; `first` is the first one's index among all views."""
     texts = enumerate(tokenizer.normalised(texts, side.normalisation), start=first)
-    # Below 2^31, because SentencePiece takes 2^32 - 1 as a random seed.
-    return [ids(side, text, zlib.crc32(f"{seed} {i} {text}".encode()) >> 1) for i, text in texts]
+    return [ids(side, text, Random(f"{seed} {i} {text}")) for i, text in texts]
 
 
 @dataclasses.dataclass(frozen=True)
