@@ -25,9 +25,9 @@ def test_sampled_subwords_have_the_text_and_whole_tags(kind):
     assert side.decode(drawn) == texts
     assert sum(x != y for x, y in zip(drawn, side.encode(texts), strict=True)) > 150
     assert {(side.pieces(ids)[0], ids[-1]) for ids in drawn} == {("▁<2de>", tokenizer.END)}
-    if kind == "bpe":
-        plain = [subwords.subwords(0.0).ids(side, line, Random(0)) for line in texts]
-        assert plain == side.encode(texts)
+    ids, seeds = subwords.subwords(0.0).ids, (1, 2)  # every merge, or any segmentation
+    without = [[ids(side, line, Random(f"{n} {line}")) for line in texts] for n in seeds]
+    assert len({repr(x) for x in (*without, side.encode(texts))}) == (1 if kind == "bpe" else 3)
 
 
 def test_segmentations_have_a_probability_in_proportion_to_p_to_the_alpha():
@@ -39,6 +39,7 @@ def test_segmentations_have_a_probability_in_proportion_to_p_to_the_alpha():
     counts = collections.Counter(draw() for _ in range(20_000))
     assert counts.keys() == weights.keys()
     assert all(abs(counts[x] / 20_000 - w / total) < 0.01 for x, w in weights.items())
+    assert subwords.sampled("xyz", {"y": 0.0, "z": 0.0, "xyz": -9.0}, 1.0, random) == ["xyz"]
 
 
 def test_merges_are_dropped_anew_before_each_merge():
@@ -48,3 +49,4 @@ def test_merges_are_dropped_anew_before_each_merge():
     # One of both is kept first with probability 1 - 0.3^2, the other then with 0.7.
     shares = {("a", "b", "a", "b"): 0.09, ("ab", "ab"): 0.91 * 0.7}
     assert all(abs(counts[x] / 20_000 - share) < 0.015 for x, share in shares.items())
+    assert subwords.merged("aba", {"ab": -2.5, "ba": -2.0}, 0.0, random) == ["a", "ba"]
