@@ -42,7 +42,7 @@ def corpus(config: ConfigDict, pairs: corpora.Corpus) -> corpora.Corpus:
                     source, target = view.texts(source, target, random)
                 yield tag + source, target
 
-    # With what is drawn, so that ids are not those of an older version of a view.
+    # With drawn texts, so that a cache of another version of a view is not read.
     sample = [*items(range(min(SAMPLE, size)))]
     content = pairs.fingerprint, data.views, data.num_views, seed, sample
     fingerprint = corpora.fingerprint("views", content)
