@@ -25,6 +25,8 @@ def test_sampled_subwords_have_the_text_and_whole_tags(kind):
     assert side.decode(drawn) == texts
     assert sum(x != y for x, y in zip(drawn, side.encode(texts), strict=True)) > 150
     assert {(side.pieces(ids)[0], ids[-1]) for ids in drawn} == {("▁<2de>", tokenizer.END)}
+    [plain] = side.encode([long := 99 * "belauen"])
+    assert subwords.subwords(1.0).ids(side, long, Random(0)) == plain
     ids, seeds = subwords.subwords(0.0).ids, (1, 2)  # every merge, or any segmentation
     without = [[ids(side, line, Random(f"{n} {line}")) for line in texts] for n in seeds]
     assert len({repr(x) for x in (*without, side.encode(texts))}) == (1 if kind == "bpe" else 3)

@@ -16,12 +16,15 @@ from transformer.data import tokenizer
 from transformer.errors import check_value
 from transformer.families.views.views import View
 
+LONGEST = 256  # characters of a drawn word, because drawing takes the square of them
+
 
 def subwords(alpha: float = 0.1) -> View:
     """Draws the pieces of each word, on both sides.
 
     Of 'bpe', alpha is the probability that a merge is dropped. Of 'unigram', a segmentation has a
-    probability in proportion to P^alpha. Words that have bytes or a tag stay as they are.
+    probability in proportion to P^alpha. Tags, words that have bytes, and words over LONGEST stay
+    as they are.
     """
     check_value("data.views: alpha of subwords", alpha, "at least 0 and at most 1")
 
@@ -33,8 +36,9 @@ def subwords(alpha: float = 0.1) -> View:
                 words.append([])
             words[-1].append(piece)
         for word in words:
-            is_drawn = scores.keys() >= {*word}
-            pieces += segment("".join(word), scores, alpha, random) if is_drawn else word
+            characters = "".join(word)
+            is_drawn = scores.keys() >= {*word} and len(characters) <= LONGEST
+            pieces += segment(characters, scores, alpha, random) if is_drawn else word
         return [*side.processor.piece_to_id(pieces), tokenizer.END]
 
     return View(ids=ids)
