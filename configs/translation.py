@@ -8,7 +8,7 @@ presets of tensor2tensor (the authors' code).
 
 from ml_collections import ConfigDict
 
-from configs import _keys, _layers, _rules, _run, _sampling, _views, _vocabulary
+from configs import _confidence, _keys, _layers, _rules, _run, _sampling, _views, _vocabulary
 
 KEYS = {
     **_run.KEYS,
@@ -97,6 +97,7 @@ KEYS = {
     "translate.format": ["text", ("text", "json")],
     # True: input lines are SOURCE<tab>PREFIX, and translations begin with PREFIX (forced decoding).
     "translate.prefix": False,
+    **_confidence.KEYS,
 }
 
 

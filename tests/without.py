@@ -22,9 +22,11 @@ NEEDED_BY = {
     "families/labels": ["families/texts", "families/images"],
     "families/sampling": ["families/language_model"],
     "families/language_model": ["families/memory"],  # the model of its config
+    "families/scoring": ["tools/confidence"],
     "families/parts": [f"families/{x}" for x in ("texts", "images", "language_model", "recurrent")],
     "tools/pages": [
-        f"tools/{x}" for x in ("report", "compare", "convert", "audit", "serve", "sweep")
+        f"tools/{x}"
+        for x in ("report", "compare", "confidence", "convert", "audit", "serve", "sweep")
     ],
 }
 IMPORTERS = ("configs", "tests", "benchmarks")
@@ -63,9 +65,10 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     if "tuned" in entries:
         run = root / "configs" / "_run.py"
         run.write_text(run.read_text().replace('"kernels": ["tuned"', '"kernels": ["plain"'))
-    named = (("sample", "_sampling"), ("terminology", "_rules"), ("typos", "_views"))
-    for name, keys in named:
-        if name in entries:
+    of_entry = {"sample": "_sampling", "terminology": "_rules", "typos": "_views"}
+    of_entry |= {"calibrate": "_confidence"}
+    for entry, keys in of_entry.items():
+        if entry in entries:
             (root / "configs" / f"{keys}.py").unlink()
             task = root / "configs" / "translation.py"
             text = task.read_text().replace(f" {keys},", "").replace(f"    **{keys}.KEYS,\n", "")

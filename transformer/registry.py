@@ -137,6 +137,12 @@ FUSION = {
     "language_model": "transformer.families.rules.fusion:fused",
 }
 
+# {a key of config.translate: a function (config, workdir, SavedModel) -> a function of requests and
+# the hypotheses of each, which fills in further fields of decoding.translator.Hypothesis}
+ESTIMATORS = {
+    "confidence": "transformer.tools.confidence.confidence:estimator",
+}
+
 # {the end of a name in config.data.train, ...: a function (folder, name, languages, key) -> a
 # data.corpora.Corpus}, of files of parallel text other than two aligned ones
 PAIR_FILES = {
@@ -250,6 +256,12 @@ MODES = {
         "Aligns the words of each SOURCE<tab>TARGET by attention weights.",
         arguments="--workdir=DIR < pairs.tsv",
         keys="transformer.families.scoring.align_keys:KEYS",
+        tasks=("translation",),
+    ),
+    "calibrate": Mode(
+        "transformer.tools.confidence.calibrate:calibrate",
+        "Learns from the validation text how sure a translation is; for translate.confidence.",
+        keys="transformer.tools.confidence.calibrate_keys:KEYS",
         tasks=("translation",),
     ),
     "verify": Mode(

@@ -43,6 +43,16 @@ class Hypothesis(NamedTuple):
     text: str
     score: float
     missing: tuple[str, ...] = ()  # required phrases that it does not have
+    # By an estimator, see registry.ESTIMATORS: the probability that the translation is good, that
+    # of each word given those before it, and whether the first is too low.
+    confidence: float | None = None
+    words: tuple[tuple[str, float], ...] = ()
+    flagged: bool = False
+
+    def details(self) -> dict:
+        """Returns the score, and of the further fields those that say something."""
+        default = self._field_defaults | {"text": self.text}
+        return {key: x for key, x in self._asdict().items() if x != default.get(key, ...)}
 
 
 class Translator:
@@ -63,6 +73,8 @@ class Translator:
         self.model, self.vocabulary = model, vocabulary
         self.batch_decoder = BatchDecoder(model, vocabulary and vocabulary.target, **decode)
         self.decode, self.method = self.batch_decoder.decode, self.batch_decoder.method
+        # Maps requests and their hypotheses to hypotheses with more fields.
+        self.estimate: Callable | None = None
 
     def translate(
         self,
@@ -170,7 +182,8 @@ class Translator:
         hypotheses = self.batch_decoder(params, list(index_of_part), report)
         report(1)
         hypotheses_of_line = [joined([hypotheses[i] for i in parts]) for parts in parts_of_line]
-        return self._texts(hypotheses_of_line, numbers, phrases_of_line)
+        answers = self._texts(hypotheses_of_line, numbers, phrases_of_line)
+        return self.estimate(requests, answers) if self.estimate else answers
 
     def _required(self, number: int, ids: list[int], terms: Mapping[str, str]) -> list[str]:
         """Returns the phrases that the translation of a part must have."""

@@ -28,12 +28,16 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     inputs = lines.columns(lines.read(sys.stdin.buffer), names, needed=1, form=form)
     kernels.chosen().advise(config.model.get("dtype"))
     run = translation.load(config, workdir)
-    translator = Translator(run.model, run.vocabulary, **config.decode)
+    translator = translation.translator(config, workdir, run, config.decode)
     request = lambda x: Request(x["source"], x.get("prefix", ""), x.get("terms", {}))
     answered = answers(translator, run.params, inputs, request, "translate")
+    num_flagged = 0
     for number, (hypotheses, values) in enumerate(answered):
+        num_flagged += hypotheses[0].flagged
         for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
             lines.write(sys.stdout.buffer, line)
+    if num_flagged:
+        logging.warning("%d lines flagged: confidence below translate.flag_below", num_flagged)
 
 
 def answers(
@@ -70,13 +74,12 @@ def _format(
     """Yields the output lines of one input; `values` are its columns or JSON keys."""
     if form == "json":
         best = hypotheses[0]
-        as_json = lambda x: {"score": x.score} | ({"missing": x.missing} if x.missing else {})
-        answer = {**values, "translation": best.text, **as_json(best)}
+        answer = {**values, "translation": best.text, **best.details()}
         if count > 1:
-            answer["hypotheses"] = [{"text": x.text, **as_json(x)} for x in hypotheses]
+            answer["hypotheses"] = [{"text": x.text, **x.details()} for x in hypotheses]
         yield lines.to_json(answer)
     elif count > 1:
-        for text, score, _ in hypotheses:
-            yield f"{number} ||| {text} ||| {score:.6f}"
+        for x in hypotheses:
+            yield f"{number} ||| {x.text} ||| {x.score:.6f}"
     else:
         yield hypotheses[0].text

@@ -26,6 +26,7 @@ from transformer.models.ensemble import Ensemble
 from transformer.runtime import progress
 from transformer.tasks import losses, saved_model, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums
+from transformer.tasks.saved_model import SavedModel
 from transformer.tasks.task import Task, abstract_params, build_model, check_packing, make_task
 
 Tree = dict
@@ -310,7 +311,19 @@ def samples(outputs: dict[str, Sequence[str]], number: int) -> str:
 SAMPLE = "  source       {}\n  translation  {}\n  reference    {}\n"
 
 
-def load(config: ConfigDict, folder: Path) -> saved_model.SavedModel:
+def load(config: ConfigDict, folder: Path) -> SavedModel:
     """Loads a workdir's model or ensemble, its params and vocabulary. Collective."""
     loaded = saved_model.load(config, folder)
     return loaded._replace(vocabulary=vocabularies.read(folder, config))
+
+
+def translator(config: ConfigDict, folder: Path, run: SavedModel, decode: Mapping) -> Translator:
+    """Returns a Translator of a loaded workdir by keys of config.decode.
+
+    With config.translate.confidence it estimates how good its translations are.
+    """
+    made = Translator(run.model, run.vocabulary, **decode)
+    for key, code in registry.ESTIMATORS.items():
+        if config.translate[key]:
+            made.estimate = registry.load(code)(config, folder, run)
+    return made

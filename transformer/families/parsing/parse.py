@@ -26,8 +26,8 @@ def parse(config: ConfigDict, workdir: Path) -> None:
     answered = translate.answers(translator, run.params, inputs, request, "parse")
     for hypotheses, values in answered:
         parsed = [
-            {"tree": parsing_task.tree_of(text, values["source"]), "score": score}
-            for text, score, _ in hypotheses
+            {"tree": parsing_task.tree_of(x.text, values["source"]), "score": x.score}
+            for x in hypotheses
         ]
         answer = parsed[0]["tree"]
         if form == "json":

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
@@ -59,28 +58,17 @@ def forced(
 
     A pair that is too long (see `over_long`) gets -inf.
     """
-    devices = layout.num_devices(run.params)
     # Chunks bound the memory, and yield the first scores before the last line is read.
     for chunk in batch_sizes.chunks(enumerate(sentence_pairs, start=1), options.chunk_lines):
         texts = [tokenizer.tagged(options.tag, pair["source"]) for _, pair in chunk]
         sources = run.vocabulary.source.encode(texts)
         targets = run.vocabulary.target.encode([pair["target"] for _, pair in chunk])
         ids = list(zip(sources, targets, strict=True))
-        longest = [max(map(len, both)) for both in ids]
-        # Batches of similar length, longest first, each padded to a power of two. values[i] undoes
-        # the permutation `order`, which is 1 2 0 for lengths 3 9 5.
-        order = [i for i, (n, _) in enumerate(chunk) if not over_long(n, *ids[i], options)]
-        order.sort(key=lambda i: -longest[i])
+        short = [i for i, (n, _) in enumerate(chunk) if not over_long(n, *ids[i], options)]
         values = [-np.inf] * len(chunk)
-        while order:
-            length = batch_sizes.next_power_of_two(longest[order[0]])
-            most = max(1, options.batch_tokens // length)
-            # For few static shapes, a device has 4^n rows, within the batch size.
-            rows = devices * batch_sizes.next_power(4, -(-len(order) // devices), most=most)
-            batch, order = order[:rows], order[rows:]
-            log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
-            for i, value in zip(batch, log_probs, strict=True):
-                values[i] = value
+        found = token_log_probs(run, [ids[i] for i in short], options)
+        for i, log_probs_T in zip(short, found, strict=True):
+            values[i] = log_probs_T.sum(dtype=np.float64).item()
         penalty = functools.partial(
             beam_search.length_penalty, kind=options.length_penalty, alpha=options.length_alpha
         )
@@ -101,30 +89,51 @@ def over_long(number: int, source: list[int], target: list[int], options: Config
     return True
 
 
-def log_prob(
+def token_log_probs(
+    run: SavedModel, ids: list[tuple[list[int], list[int]]], options: ConfigDict
+) -> list[np.ndarray]:
+    """Returns log P of each target id [T] of each pair, in order; `options` is config.decode."""
+    devices = layout.num_devices(run.params)
+    longest = [max(map(len, both)) for both in ids]
+    # Batches of similar length, longest first, each padded to a power of two. values[i] undoes the
+    # permutation `order`, which is 1 2 0 for lengths 3 9 5.
+    order = sorted(range(len(ids)), key=lambda i: -longest[i])
+    values = [np.empty(0)] * len(ids)
+    while order:
+        length = batch_sizes.next_power_of_two(longest[order[0]])
+        most = max(1, options.batch_tokens // length)
+        # For few static shapes, a device has 4^n rows, within the batch size.
+        rows = devices * batch_sizes.next_power(4, -(-len(order) // devices), most=most)
+        batch, order = order[:rows], order[rows:]
+        found = batch_log_probs(run, [ids[i] for i in batch], rows=rows, length=length)
+        for i, value in zip(batch, found, strict=True):
+            values[i] = value
+    return values
+
+
+def batch_log_probs(
     run: SavedModel,
     id_pairs: list[tuple[list[int], list[int]]],
     *,
     rows: int,
     length: int,
-) -> list[float]:
-    """Returns log P(target | source) of each pair of ids, from one batch [rows, length].
+) -> list[np.ndarray]:
+    """Returns log P of each target id given source and earlier ids, from one batch [rows, length].
 
     `rows` is a multiple of the devices; rows beyond the pairs are padding.
     """
     sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*id_pairs, strict=True))
     source, target = layout.shard_rows(sides, run.params)
-    log_probs_B = _log_prob(run.params, source, target, model=run.model)
-    return np.asarray(log_probs_B).tolist()[: len(id_pairs)]
+    log_probs_BT = np.asarray(_log_probs(run.params, source, target, model=run.model))
+    return [row[: len(ids)] for row, (_, ids) in zip(log_probs_BT, id_pairs, strict=False)]
 
 
 @functools.partial(jax.jit, static_argnames="model")
-def _log_prob(
+def _log_probs(
     params: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
 ) -> jax.Array:
-    """Returns log P(target | source) [B], the sum over the target's pieces and end symbol."""
+    """Returns log P of each target id [B, T], undefined at padding."""
     # Forced decoding: the decoder reads the target, shifted right, in one forward pass.
     inputs = pairs.inputs_of_single_pairs(source_BS, target_BT)
     logits_BTV = model.apply({"params": params}, **inputs, train=False)
-    nats_BT = losses.token_nats(logits_BTV, target_BT)
-    return -jnp.where(target_BT != tokenizer.PAD, nats_BT, 0.0).sum(axis=1)  # without padding
+    return -losses.token_nats(logits_BTV, target_BT)

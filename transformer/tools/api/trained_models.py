@@ -42,7 +42,7 @@ class TranslationModel:
     @functools.cached_property
     def _translator(self) -> Callable[..., Translator]:
         """Returns a cached Translator for keys of config.decode; few are kept for their threads."""
-        make = functools.partial(Translator, self.run.model, self.run.vocabulary)
+        make = lambda **x: translation.translator(self.config, self.workdir, self.run, x)
         return functools.lru_cache(maxsize=8)(make)
 
     def translate(self, texts: Texts, **decode: Any) -> str | list[str] | Iterator[str]:
@@ -56,7 +56,7 @@ class TranslationModel:
         return like_input(texts, (hypotheses[0].text for hypotheses in answers))
 
     def hypotheses(self, texts: Texts, count: int = 4, **decode: Any) -> Any:
-        """Returns the best Hypotheses (text, score, missing) of each text, best first.
+        """Returns the best Hypotheses (text, score, missing, ...) of each text, best first.
 
         With method='sample' they are samples, in the order drawn.
         """

@@ -103,7 +103,8 @@ class Service:
         answers = iter(await all_of(futures, request, self.options.timeout))
         several = [best_of(list(itertools.islice(answers, len(part))), count) for part in parts]
         answer = {"translations": [hypotheses[0]["text"] for hypotheses in several]}
-        return answer | ({"hypotheses": several} if count > 1 or asked.terms else {})
+        is_more = count > 1 or asked.terms or any(map(says_more, several))
+        return answer | ({"hypotheses": several} if is_more else {})
 
     async def health(self) -> dict[str, Any]:
         """Status, and the names of the models."""
@@ -196,7 +197,7 @@ async def streamed(
         for (text, line), future in zip(places, futures, strict=True):
             hypotheses = best_of([await asyncio.wait_for(future, timeout)], count)
             answer = {"text": text, "line": line, "translation": hypotheses[0]["text"]}
-            answer |= {"hypotheses": hypotheses} if count > 1 or "missing" in hypotheses[0] else {}
+            answer |= {"hypotheses": hypotheses} if count > 1 or says_more(hypotheses) else {}
             yield json.dumps(answer, ensure_ascii=False) + "\n"
     except TimeoutError:
         yield json.dumps({"error": f"not translated within {timeout:g} seconds"}) + "\n"
@@ -219,7 +220,19 @@ def best_of(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
     # zip(*) turns hypotheses by line into the k-th hypotheses of all lines.
     hypotheses = []
     for k in zip(*(line[:count] for line in lines), strict=False):
-        joined = {"text": "\n".join(x.text for x in k), "score": sum(x.score for x in k)}
-        missing = [phrase for x in k for phrase in x.missing]
-        hypotheses.append(joined | ({"missing": missing} if missing else {}))
+        confidences = [x.confidence for x in k]
+        joined = Hypothesis(
+            text="\n".join(x.text for x in k),
+            score=sum(x.score for x in k),
+            missing=sum((x.missing for x in k), ()),
+            confidence=None if None in confidences else min(confidences),
+            words=sum((x.words for x in k), ()),
+            flagged=any(x.flagged for x in k),
+        )
+        hypotheses.append({"text": joined.text, **joined.details()})
     return hypotheses
+
+
+def says_more(hypotheses: list[dict[str, Any]]) -> bool:
+    """Returns whether the best hypothesis has more than a text and a score."""
+    return len(hypotheses[0]) > 2

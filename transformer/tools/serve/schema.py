@@ -33,6 +33,11 @@ class Translation(BaseModel):
     text: str
     score: float
     missing: list[str] | None = Field(None, description="Translations of terms that it lacks.")
+    confidence: float | None = Field(
+        None, description="P(it is good), by translate.confidence; of several lines the lowest."
+    )
+    words: list[tuple[str, float]] | None = Field(None, description="P of each of its words.")
+    flagged: bool | None = Field(None, description="Its confidence is too low.")
 
 
 class TranslateAnswer(BaseModel):
@@ -40,7 +45,7 @@ class TranslateAnswer(BaseModel):
 
     translations: list[str]
     hypotheses: list[list[Translation]] | None = Field(
-        None, description="Of each text, best first, if num_hypotheses is above 1 or terms given."
+        None, description="Of each text, best first, if there is more to say of them than the best."
     )
 
 

@@ -76,7 +76,8 @@ def load(
     size.
     """
     run, decode = translation.load(config, folder), config.decode
-    make = lambda n: Translator(run.model, run.vocabulary, **{**decode, "num_hypotheses": n})
+    change = lambda n: {**decode, "num_hypotheses": n}
+    make = lambda n: translation.translator(config, folder, run, change(n))
     # For one hypothesis, search as --mode=translate does.
     method = (one := make(1)).method
     num_best = decode.num_samples if method.draws else decode.beam_width

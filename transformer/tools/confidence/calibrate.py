@@ -1,0 +1,120 @@
+"""--mode=calibrate: learns from the validation text how sure a translation is."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from ml_collections import ConfigDict
+from sacrebleu.metrics import CHRF
+
+from transformer.data import tokenizer
+from transformer.decoding.translator import Translator
+from transformer.errors import UserError
+from transformer.modes import lines
+from transformer.runtime import paths
+from transformer.tasks import splits, translation
+from transformer.tools.confidence import calibration, confidence, reliability
+from transformer.tools.confidence.calibration import Calibration
+from transformer.tools.pages import page
+from transformer.tools.pages.page import Table
+
+FEWEST = 10  # good lines, and others, to learn from, and as many to measure on
+
+
+def calibrate(config: ConfigDict, workdir: Path) -> None:
+    """Writes WORKDIR/confidence.json, and what it is worth to standard output.
+
+    Half of the lines of the validation text, chosen at random, are to learn from, the rest to
+    measure on.
+    """
+    options, run = config.calibrate, translation.load(config, workdir)
+    splits.log_origin(config, "validation")
+    sources, references = splits.pairs(config, "validation").read()
+    given = judged(options.scores, len(sources)) if options.scores else None
+    translator = Translator(run.model, run.vocabulary, **config.decode)
+    texts = translation.translate(translator, run.params, sources, "translate validation")
+    qualities_N = np.array(chrf(texts, references, run.vocabulary) if given is None else given)
+    forced = confidence.log_probs(run, list(zip(sources, texts, strict=True)), config.decode)
+    used = [i for i, x in enumerate(forced) if x is not None and sources[i].strip()]
+    features_NF = np.array([confidence.features(forced[i]) for i in used])
+    learnt = learn(features_NF, qualities_N[used], options)._replace(
+        params=confidence.fingerprint(run.params),
+        of=f"{config.evaluate.weights} params of step {run.step}",
+    )
+    paths.write_json(workdir / calibration.NAME, learnt._asdict())
+    page.show(f"{shown(learnt)}\n\n{learnt.summary}", learnt._asdict())
+    logging.info(
+        "saved in %s; next: python launch.py --mode=translate --workdir=%s "
+        "--config.translate.confidence --config.translate.format=json < source.txt",
+        *(workdir / calibration.NAME, workdir),
+    )
+
+
+def learn(features_NF: np.ndarray, qualities_N: np.ndarray, options: ConfigDict) -> Calibration:
+    """Returns what half of the lines teach, and how it predicts the rest; without params.
+
+    UserError if nearly all lines, or nearly none, are good.
+    """
+    good_N = qualities_N >= options.quality
+    if not 2 * FEWEST <= good_N.sum() <= len(good_N) - 2 * FEWEST:
+        raise UserError(
+            f"config.calibrate.quality={options.quality:g} must divide the lines: "
+            f"{good_N.sum():,} of {len(good_N):,} are as good; "
+            f"{np.median(qualities_N):.4g} would divide them in half"
+        )
+    order = np.random.default_rng(0).permutation(len(good_N))
+    fit, rest = np.array_split(order, 2)
+    weights, bias = reliability.fitted(features_NF[fit], good_N[fit])
+    predicted_N = confidence.logistic(features_NF[rest] @ np.array(weights) + bias)
+    bins = reliability.bins(predicted_N, good_N[rest])
+    learnt = Calibration(
+        measure=Path(options.scores).name or "chrF",
+        quality=options.quality,
+        lines=len(rest),
+        good=int(good_N[rest].sum()),
+        weights=weights,
+        bias=bias,
+        error=reliability.error(bins),
+        error_by_chance=reliability.error_by_chance(predicted_N),
+        auc=reliability.auc(predicted_N, good_N[rest]),
+        auc_of_score=reliability.auc(features_NF[rest, 0], good_N[rest]),
+        bins=bins,
+        thresholds=reliability.flagged(predicted_N, good_N[rest]),
+    )
+    return learnt._replace(summary=learnt.in_words())
+
+
+def chrf(
+    texts: Sequence[str], references: Sequence[str], vocabulary: tokenizer.Vocabulary
+) -> list[float]:
+    """Returns chrF of each translation."""
+    metric, form = CHRF(), vocabulary.target.normalisation
+    pairs = zip(texts, tokenizer.normalised(references, form), strict=True)
+    return [metric.sentence_score(text, [reference]).score for text, reference in pairs]
+
+
+def judged(name: str, count: int) -> list[float]:
+    """Returns the number in each line of a file; UserError for a file without `count` of them."""
+    try:
+        with open(paths.path(name), "rb") as file:
+            values = [*map(float, lines.read(file))]
+    except (OSError, ValueError) as error:
+        raise UserError(f"config.calibrate.scores={name!r}: {error}") from error
+    if len(values) != count or not np.isfinite(values).all():
+        raise UserError(
+            f"config.calibrate.scores={name!r} must have a number for each of the {count:,} lines "
+            f"of the validation text, found {len(values):,}"
+        )
+    return values
+
+
+def shown(learnt: Calibration) -> str:
+    """Returns tables of the bins and of the thresholds for a terminal."""
+    rows = [[f"{mean:.2f}", f"{good / n:.2f}", str(n)] for mean, good, n in learnt.bins]
+    flags = [[f"{at:g}", *(f"{share:.2f}" for share in x)] for at, *x in learnt.thresholds]
+    tables = (
+        Table(["confidence", "good", "lines"], rows),
+        Table(["flagged below", "share", "precision", "recall"], flags),
+    )
+    return "\n\n".join(map(page.text, tables))
