@@ -137,8 +137,8 @@ FUSION = {
     "language_model": "transformer.families.rules.fusion:fused",
 }
 
-# {a key of config.translate: a function (config, workdir, SavedModel) -> a function of requests and
-# the hypotheses of each, which fills in further fields of decoding.translator.Hypothesis}
+# {a key of config.translate: a function (config, workdir, SavedModel, values of config.decode) -> a
+# function of requests and each one's hypotheses, which fills in further fields of a Hypothesis}
 ESTIMATORS = {
     "confidence": "transformer.tools.confidence.confidence:estimator",
 }

@@ -52,7 +52,7 @@ def test_what_is_right_passes():
 
 # Numbers whose rule depends on another key: the task's or the mode's own check has it.
 OWN_CHECKS = {"data.batch_tokens", "data.max_length", "data.num_classes", "data.row_length"}
-OWN_CHECKS |= {"evaluate.batch_tokens", "export.max_length"}
+OWN_CHECKS |= {"calibrate.quality", "evaluate.batch_tokens", "export.max_length"}
 CHOICES = ["parallel.strategy", "evaluate.weights", "vocabulary.kind", "vocabulary.normalisation"]
 CHOICES += ["loss.smoothed_over", "model.dtype", "model.tied_embeddings", "decode.length_penalty"]
 CHOICES += ["decode.utility", "decode.method", "decode.stopping", "translate.format", "kernels"]

@@ -37,7 +37,8 @@ def translate(config: ConfigDict, workdir: Path) -> None:
         for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
             lines.write(sys.stdout.buffer, line)
     if num_flagged:
-        logging.warning("%d lines flagged: confidence below translate.flag_below", num_flagged)
+        about = "%d of %d lines flagged: confidence below config.translate.flag_below"
+        logging.warning(about, num_flagged, number + 1)
 
 
 def answers(

@@ -325,5 +325,5 @@ def translator(config: ConfigDict, folder: Path, run: SavedModel, decode: Mappin
     made = Translator(run.model, run.vocabulary, **decode)
     for key, code in registry.ESTIMATORS.items():
         if config.translate[key]:
-            made.estimate = registry.load(code)(config, folder, run)
+            made.estimate = registry.load(code)(config, folder, run, made.decode)
     return made

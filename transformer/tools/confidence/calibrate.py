@@ -14,8 +14,8 @@ from transformer.errors import UserError
 from transformer.modes import lines
 from transformer.runtime import paths
 from transformer.tasks import splits, translation
-from transformer.tools.confidence import calibration, confidence, reliability
-from transformer.tools.confidence.calibration import Calibration
+from transformer.tools.confidence import confidence, reliability
+from transformer.tools.confidence.confidence import Calibration
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Table
 
@@ -34,20 +34,22 @@ def calibrate(config: ConfigDict, workdir: Path) -> None:
     given = judged(options.scores, len(sources)) if options.scores else None
     translator = Translator(run.model, run.vocabulary, **config.decode)
     texts = translation.translate(translator, run.params, sources, "translate validation")
+    decode = translator.decode
     qualities_N = np.array(chrf(texts, references, run.vocabulary) if given is None else given)
-    forced = confidence.log_probs(run, list(zip(sources, texts, strict=True)), config.decode)
+    forced = confidence.log_probs(run, list(zip(sources, texts, strict=True)), decode)
     used = [i for i, x in enumerate(forced) if x is not None and sources[i].strip()]
     features_NF = np.array([confidence.features(forced[i]) for i in used])
     learnt = learn(features_NF, qualities_N[used], options)._replace(
         params=confidence.fingerprint(run.params),
+        settings=confidence.settings(decode),
         of=f"{config.evaluate.weights} params of step {run.step}",
     )
-    paths.write_json(workdir / calibration.NAME, learnt._asdict())
+    paths.write_json(workdir / confidence.NAME, learnt._asdict())
     page.show(f"{shown(learnt)}\n\n{learnt.summary}", learnt._asdict())
     logging.info(
         "saved in %s; next: python launch.py --mode=translate --workdir=%s "
         "--config.translate.confidence --config.translate.format=json < source.txt",
-        *(workdir / calibration.NAME, workdir),
+        *(workdir / confidence.NAME, workdir),
     )
 
 
@@ -73,7 +75,7 @@ def learn(features_NF: np.ndarray, qualities_N: np.ndarray, options: ConfigDict)
         quality=options.quality,
         lines=len(rest),
         good=int(good_N[rest].sum()),
-        weights=weights,
+        weights=dict(zip(confidence.FEATURES, weights, strict=True)),
         bias=bias,
         error=reliability.error(bins),
         error_by_chance=reliability.error_by_chance(predicted_N),

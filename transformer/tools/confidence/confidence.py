@@ -5,42 +5,109 @@ word has the product of its pieces', P(word | source, words before), because the
 to P(translation | source). The last word, </s>, says that nothing follows.
 """
 
+import logging
+import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.data import tokenizer
+from transformer.decoding.methods import Decode
 from transformer.decoding.translator import Hypothesis, Request
 from transformer.distributed import layout
 from transformer.errors import UserError
+from transformer.runtime import paths
 from transformer.tasks.saved_model import SavedModel
-from transformer.tools.confidence import calibration
 
-END = "</s>"
+NAME, END = "confidence.json", "</s>"
+SETTINGS = ("method", "beam_width", "length_penalty", "length_alpha", "rules", "tag")
 # The confidence never falls if the log P of a piece rises: their weights are not negative.
 FEATURES = ("mean log P", "lowest log P")
 
 
-def estimator(config: ConfigDict, workdir: Path, run: SavedModel) -> Callable:
+class Calibration(NamedTuple):
+    """Weights that give confidence, and how well it predicted other lines of the validation text.
+
+    Lines are good if their `measure` is at least `quality`. A bin is (mean confidence, good lines,
+    lines). A row of `thresholds` is (threshold, share of the lines below it, share of these that
+    are not good: the precision, share of those not good that are below it: the recall).
+    """
+
+    measure: str  # chrF, or the name of a file
+    quality: float
+    lines: int  # that it was measured on, as many as it learnt from, or one fewer
+    good: int
+    weights: dict[str, float]  # of FEATURES
+    bias: float
+    error: float  # expected calibration error, of the bins
+    error_by_chance: float  # that of lines which are good with just these probabilities
+    auc: float  # area under ROC
+    auc_of_score: float  # that of the mean log P alone
+    bins: list[list[float]]
+    thresholds: list[list[float]]
+    params: int = 0  # a hash
+    of: str = ""  # in words, the params
+    settings: str = ""  # of the search
+    summary: str = ""  # the numbers in words
+
+    def in_words(self) -> str:
+        """Returns the few numbers in two sentences."""
+        return (
+            f"{self.good:,} of {self.lines:,} lines are good ({self.measure} at least "
+            f"{self.quality:g}). Calibration error {self.error:.3f} (by chance "
+            f"{self.error_by_chance:.3f}); area under ROC {self.auc:.3f}, of the mean log P alone "
+            f"{self.auc_of_score:.3f}."
+        )
+
+
+def read(workdir: Path) -> Calibration | None:
+    """Returns a workdir's calibration, None without one; UserError if the file is damaged."""
+    file = workdir / NAME
+    if not file.exists():
+        return None
+    values, fields = paths.read_json_object(file), Calibration.__annotations__
+    if values.keys() == fields.keys() and all(_fits(values[x], fields[x]) for x in fields):
+        return Calibration(**values)
+    raise UserError(f"damaged: {file} is not of --mode=calibrate: calibrate again")
+
+
+def _fits(value: object, kind: object) -> bool:
+    """Returns whether an untrusted value is of a field's type; numbers have to be finite."""
+    if kind in (int, str):
+        return type(value) is kind
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    if kind == dict[str, float]:
+        return (
+            isinstance(value, dict)
+            and [*value] == [*FEATURES]
+            and _fits([*value.values()], list[float])
+        )
+    return isinstance(value, list) and all(_fits(x, kind.__args__[0]) for x in value)
+
+
+def estimator(config: ConfigDict, workdir: Path, run: SavedModel, decode: Decode) -> Callable:
     """Returns a function of requests and their hypotheses, which fills in how sure they are.
 
     A translation whose source was split has no confidence, and is flagged. UserError for a workdir
-    that is not calibrated, or was so with other params.
+    that is not calibrated, or was so with other params; a warning for other `decode`.
     """
-    learnt, command = calibration.read(workdir), f"--mode=calibrate --workdir={workdir}"
+    learnt, command = read(workdir), f"--mode=calibrate --workdir={workdir}"
     if not learnt:
         raise UserError(f"{workdir} is not calibrated: python launch.py {command}")
     if learnt.params != fingerprint(run.params):
         raise UserError(
-            f"{workdir / calibration.NAME} is of the {learnt.of}, found "
+            f"{workdir / NAME} is of the {learnt.of}, found "
             f"those of step {run.step}: calibrate again: python launch.py {command}"
         )
-    weights, least = np.array([*learnt.weights, learnt.bias]), config.translate.flag_below
+    if learnt.settings != (now := settings(decode)):
+        logging.warning("%s was learnt with %s, now %s", workdir / NAME, learnt.settings, now)
+    weights, least = np.array([*learnt.weights.values(), learnt.bias]), config.translate.flag_below
 
     def confident(request: Request, hypothesis: Hypothesis, log_probs_T: Any) -> Hypothesis:
         if not request.source.strip():
@@ -56,7 +123,7 @@ def estimator(config: ConfigDict, workdir: Path, run: SavedModel) -> Callable:
     ) -> list[list[Hypothesis]]:
         answers = list(answers)
         pairs = [(x, y) for x, best in zip(requests, answers, strict=True) for y in best]
-        forced = log_probs(run, [(x.source, y.text) for x, y in pairs], config.decode)
+        forced = log_probs(run, [(x.source, y.text) for x, y in pairs], decode)
         filled = (confident(*pair, each) for pair, each in zip(pairs, forced, strict=True))
         return [[next(filled) for _ in best] for best in answers]
 
@@ -64,27 +131,30 @@ def estimator(config: ConfigDict, workdir: Path, run: SavedModel) -> Callable:
 
 
 def log_probs(
-    run: SavedModel, pairs: Sequence[tuple[str, str]], options: ConfigDict
+    run: SavedModel, pairs: Sequence[tuple[str, str]], options: Decode
 ) -> list[np.ndarray | None]:
     """Returns log P of each piece and of the end [T] of each translation, (source, target).
 
-    None if a side is longer than `options`, config.decode, allow.
+    None if a side is longer than `options` allow.
     """
     from transformer.families.scoring import score
 
-    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
-    sources = [tokenizer.tagged(options.tag, source) for source in sources]
-    ids = zip(
-        *(x.encode(y) for x, y in zip(run.vocabulary, (sources, targets), strict=True)), strict=True
-    )
-    longest = options.max_length, options.max_length + options.extra_length
-    short = {
-        i: both for i, both in enumerate(ids) if all(map(lambda x, n: len(x) <= n, both, longest))
-    }
+    texts = [tokenizer.tagged(options.tag, source) for source, _ in pairs]
+    sources = run.vocabulary.source.encode(texts)
+    targets = run.vocabulary.target.encode([target for _, target in pairs])
+    most, short = options.max_length, {}
+    for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        if len(source) <= most and len(target) <= most + options.extra_length:
+            short[i] = source, target
     with layout.launching(run.params):
         found = score.token_log_probs(run, [*short.values()], options)
     found = dict(zip(short, found, strict=True))
     return [found.get(i) for i in range(len(pairs))]
+
+
+def settings(decode: Decode) -> str:
+    """Returns the keys of config.decode on which a translation depends most."""
+    return " ".join(f"{key}={getattr(decode, key)}" for key in SETTINGS)
 
 
 def features(log_probs_T: np.ndarray) -> tuple[float, ...]:

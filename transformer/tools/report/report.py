@@ -9,6 +9,7 @@ from transformer.tools.pages import curves, lengths, page, run, sentences, setti
 from transformer.tools.report import (
     attention_section,
     beam,
+    confidence_section,
     guesses,
     heads_section,
     image_attention,
@@ -27,6 +28,7 @@ SCORES = (
     sampled_texts.samples,
     lengths.section,
     sentences.chosen,
+    confidence_section.section,
     predictions.section,
     sampled_texts.section,
 )

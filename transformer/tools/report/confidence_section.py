@@ -1,0 +1,68 @@
+"""The section on confidence: how far what --mode=calibrate predicted agrees with what it found."""
+
+import numpy as np
+
+from transformer.errors import UserError
+from transformer.runtime import paths
+from transformer.tools.pages import measures
+from transformer.tools.pages.page import Plot, Section, Table
+from transformer.tools.pages.run import Run
+
+ABOUT = (
+    "A point is a tenth of the lines that the confidence was measured on: the share of them that "
+    "is good, with its 95 % interval, over the mean of what was predicted. On the dashed line a "
+    "confidence of 0.7 is right for 7 lines in 10."
+)
+
+
+def section(run: Run) -> Section | None:
+    """Returns the reliability diagram and the thresholds; None for a run that is not calibrated."""
+    file = run.workdir / "confidence.json"
+    if not file.exists():
+        return None
+    values = paths.read_json_object(file)
+    try:
+        bins, thresholds = (np.array(values[x], float) for x in ("bins", "thresholds"))
+        if not (np.isfinite(bins).all() and np.isfinite(thresholds).all() and bins[:, 2].min() > 0):
+            raise ValueError("a number that is not finite, or a bin without lines")
+        rows = [[mean, *measures.wilson(good, int(n)), int(n)] for mean, good, n in bins.tolist()]
+        flags = [
+            [at, share, precision, recall] for at, share, precision, recall in thresholds.tolist()
+        ]
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise UserError(f"damaged: {file} is not of --mode=calibrate: {error}") from error
+    table = Table(["predicted", "good", "low", "high", "lines"], rows)
+    names = ["flagged below", "share of lines", "precision", "recall"]
+    about = (
+        "Precision: of the lines flagged, the share not good. Recall: of those, the share flagged."
+    )
+    diagram = Plot("Reliability", _spec(table), ABOUT, table)
+    return Section(
+        "Confidence", [str(values.get("summary", "")), diagram, Table(names, flags, about)]
+    )
+
+
+def _spec(table: Table) -> dict:
+    """Returns the reliability diagram of a table of bins."""
+    values = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    axis = lambda field: {
+        "field": field,
+        "type": "quantitative",
+        "scale": {"domain": [0, 1]},
+        "axis": {"tickCount": 5},
+    }
+    x, y = axis("predicted"), axis("good") | {"title": "good"}
+    ends = {"values": [{"predicted": 0, "good": 0}, {"predicted": 1, "good": 1}]}
+    layers = [
+        {
+            "data": ends,
+            "mark": {"type": "line", "strokeDash": [4, 4]},
+            "encoding": {"x": x, "y": y},
+        },
+        {"mark": "rule", "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}},
+        {
+            "mark": {"type": "point", "filled": True, "size": 60, "tooltip": {"content": "data"}},
+            "encoding": {"x": x, "y": y},
+        },
+    ]
+    return {"height": 300, "data": {"values": values}, "layer": layers}
