@@ -12,46 +12,50 @@ import uvicorn
 from helpers import reversal
 
 import transformer
-from transformer.decoding.translator import Hypothesis
 from transformer.errors import UserError
-from transformer.tasks import translation
-from transformer.tools.confidence import confidence
-from transformer.tools.confidence.confidence import Calibration
+from transformer.tools.confidence import calibrate, confidence
 from transformer.tools.serve import application, served
 from transformer.workdir import key_tables
 from transformer.workdir.saved_config import read_config
 
-LINES = ["a b c", "h g", "c a b d d e", ""]
-WEIGHTS = {"mean log P": 1.0, "lowest log P": 0.0}
-ASKED = {"translate.confidence": True, "translate.flag_below": 0.3}
+LINES = ["a b c", "h g", "c a b d d e", "", "A B C"]
+ASKED = {"translate.confidence": True, "translate.flag_below": 0.3, "translate.format": "json"}
 
 
-def calibrated(folder, **changes):
-    """Writes the confidence.json of a run, by which P(good) = logistic(mean log P + 1)."""
-    params = translation.load(read_config(folder), folder).params
-    learnt = Calibration(
-        **{"measure": "chrF", "quality": 50.0, "lines": 2, "good": 1, "weights": WEIGHTS},
-        **{"bias": 1.0, "error": 0.0, "error_by_chance": 0.0, "auc": 1.0, "auc_of_score": 1.0},
-        **{"bins": [[0.5, 1, 2]], "thresholds": [], "of": "latest params of step 7"},
-        params=confidence.fingerprint(params),
-    )
-    content = json.dumps(learnt._replace(**changes)._asdict())
-    (folder / confidence.NAME).write_text(content)
-    return folder
+def configured(workdir, mode, **changes):
+    config = key_tables.set_mode_keys(read_config(workdir), mode)
+    config.update_from_flattened_dict(changes)
+    return config
 
 
-@pytest.fixture
-def workdir(reversal_run, tmp_path):
+@pytest.fixture(scope="module")
+def validation(tmp_path_factory):
+    """400 pairs: half in capitals, unknown to the model; of the rest 70 % are right."""
+    random, pairs = np.random.default_rng(3), []
+    for i, line in enumerate(reversal.sentences(400, seed=3, shortest=2, longest=7)):
+        source, is_right = (line.upper() if i % 2 else line), random.random() < 0.7
+        pairs.append((source, reversal.reverse(line) if is_right and i % 2 == 0 else "x y z"))
+    folder = tmp_path_factory.mktemp("text")
+    for name, side in zip(("from", "to"), zip(*pairs, strict=True), strict=True):
+        (folder / f"validation.{name}").write_text("".join(f"{x}\n" for x in side))
+    files = {"data.corpus": "parallel_text", "data.directory": str(folder)}
+    languages = {"data.source_language": "from", "data.target_language": "to"}
+    return files | languages | {"data.validation": "validation"}
+
+
+@pytest.fixture(scope="module")
+def workdir(reversal_run, validation, tmp_path_factory):
     """A calibrated run that can reverse; of its n-best lists, all but the first are unlikely."""
-    return calibrated(shutil.copytree(reversal_run, tmp_path / "run"))
+    folder = shutil.copytree(reversal_run, tmp_path_factory.mktemp("runs") / "run")
+    calibrate.calibrate(configured(folder, "calibrate", **validation), folder)
+    return folder
 
 
 def of_http(workdir):
     """What the service answers to LINES."""
-    config = key_tables.set_mode_keys(read_config(workdir), "serve")
-    config.update_from_flattened_dict(ASKED | {"serve.batch_lines": 1})
-    model = served.load(config, workdir, "random", ["random"], config.serve)
-    app = application.application({"random": model}, config.serve)
+    config = configured(workdir, "serve", **ASKED)
+    model = served.load(config, workdir, "run", ["run"], config.serve)
+    app = application.application({"run": model}, config.serve)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="critical"))
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -60,99 +64,56 @@ def of_http(workdir):
     body = json.dumps({"text": LINES, "num_hypotheses": 4})
     connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
     answer = json.loads(connection.getresponse().read())
-    connection.close()
     server.should_exit = True
     thread.join(60)
     return answer["hypotheses"]
 
 
-def test_one_number_by_every_way_of_asking(workdir, answered, caplog):
-    """It is that of the mean log P of --mode=score, and words multiply to P(translation)."""
+def test_a_known_quality_is_learnt_and_one_number_is_given_by_every_way(workdir, answered, caplog):
+    """The words multiply to P(translation) of --mode=score."""
+    learnt = json.loads((workdir / confidence.NAME).read_text())
+    assert (learnt["lines"], sum(x[2] for x in learnt["bins"])) == (200, 200)
+    assert learnt["error"] < 1.5 * learnt["error_by_chance"] + 0.02
     model = transformer.load(workdir, ASKED)
     found = model.hypotheses(LINES, 4)
-    assert found[3] == [Hypothesis("", 0.0, confidence=1.0)]
-    for source, x in [(y, x) for y, best in zip(LINES[:3], found, strict=False) for x in best]:
-        forced = model.score(source, x.text)
-        expected = confidence.logistic(forced.log_prob / forced.length + 1)
-        assert x.confidence == pytest.approx(expected, abs=1e-4)
-        assert x.flagged == (x.confidence < 0.3)
-        *words, (end, _) = x.words
-        assert ([word for word, _ in words], end) == (x.text.split(), "</s>")
-        assert np.log([p for _, p in x.words]).sum() == pytest.approx(forced.log_prob, abs=0.01)
+    for source, best in zip(LINES, found, strict=True):
+        true = {"": 1.0, "A B C": 0.0}.get(source, 0.7)
+        assert best[0].confidence == pytest.approx(true, abs=0.1)
+        assert not source.islower() or best[0].confidence == max(x.confidence for x in best)
+        for x in best if source else ():
+            *words, (end, _) = x.words
+            assert ([word for word, _ in words], end) == (x.text.split(), "</s>")
+            product = np.log([p for _, p in x.words]).sum()
+            assert product == pytest.approx(model.score(source, x.text).log_prob, abs=0.01)
     content = "\n".join(json.dumps({"source": x}) for x in [*LINES, "a " * 40]).encode()
-    changes = ASKED | {"translate.format": "json", "decode.num_hypotheses": 4}
-    lines = answered("translate", workdir, content, **changes)
+    lines = answered("translate", workdir, content, **ASKED, **{"decode.num_hypotheses": 4})
     *by_mode, of_parts = map(json.loads, lines.splitlines())
-    assert "1 of 5 lines flagged" in caplog.text
+    assert "2 of 6 lines flagged" in caplog.text
+    assert [x.get("flagged", False) for x in by_mode] == [False] * 4 + [True]
     assert (of_parts["flagged"], "confidence" in of_parts) == (True, False)
-    by_python = json.loads(
-        json.dumps([[{"text": x.text, **x.details()} for x in y] for y in found])
-    )
-    assert [x["hypotheses"] for x in by_mode] == by_python
-    assert [x["confidence"] for x in by_mode] == [x[0].confidence for x in found]
-    assert of_http(workdir) == by_python
+    expected = [[{"text": x.text, **x.details()} for x in best] for best in found]
+    assert [x["hypotheses"] for x in by_mode] == json.loads(json.dumps(expected))
+    assert of_http(workdir) == json.loads(json.dumps(expected))
 
 
-def test_without_being_asked_nothing_changes(workdir, answered):
-    content = json.dumps({"source": "a b"}).encode()
-    answer = json.loads(answered("translate", workdir, content, **{"translate.format": "json"}))
-    assert answer.keys() == {"source", "translation", "score"}
-
-
-def write_validation(folder, *, seed):
-    """Writes 400 pairs: half in capitals, unknown to the model; of the rest 70 % are right."""
-    random, pairs = np.random.default_rng(seed), []
-    for i, line in enumerate(reversal.sentences(400, seed=seed, shortest=2, longest=7)):
-        source, is_right = (line.upper() if i % 2 else line), random.random() < 0.7
-        pairs.append((source, reversal.reverse(line) if is_right and i % 2 == 0 else "x y z"))
-    for name, side in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
-        (folder / f"validation.{name}").write_text("".join(f"{x}\n" for x in side))
-    return {
-        **{"data.corpus": "parallel_text", "data.directory": str(folder)},
-        **{"data.source_language": "source", "data.target_language": "target"},
-        "data.validation": "validation",
-    }
-
-
-def test_a_known_quality_is_learnt(reversal_run, tmp_path, answered):
-    workdir = shutil.copytree(reversal_run, tmp_path / "run")
-    changes = write_validation(tmp_path, seed=3)
-    learnt = json.loads(answered("calibrate", workdir, b"", **changes))
-    assert learnt == json.loads((workdir / confidence.NAME).read_text())
-    assert learnt["lines"] == 200
-    assert learnt["error"] < 0.1
-    model = transformer.load(workdir, ASKED)
-    known, unknown = model.hypotheses([["a b c d", "A B C D"][i] for i in (0, 1)], 1)
-    assert known[0].confidence == pytest.approx(0.7, abs=0.1)
-    assert unknown[0].confidence < 0.1
-    # A judge that likes all lines teaches nothing.
-    (tmp_path / "judged").write_text("7\n" * 400)
-    judged = changes | {"calibrate.scores": str(tmp_path / "judged"), "calibrate.quality": 5.0}
+def test_what_is_missing_stale_or_damaged_is_told(workdir, validation, tmp_path, answered):
+    folder = shutil.copytree(workdir, tmp_path / "run")
+    learnt = json.loads((folder / confidence.NAME).read_text())
+    for change, told in (
+        ({"params": 1}, "of the latest params of step 7, found those of step 7: calibrate again"),
+        ({"weights": {"mean log P": 1.0}}, "damaged: .* is not of --mode=calibrate"),
+        ({"bins": [[float("nan"), 1, 2]]}, "damaged: .* is not of --mode=calibrate"),
+        (None, "is not calibrated: python launch.py --mode=calibrate --workdir="),
+    ):
+        (folder / confidence.NAME).write_text(json.dumps(learnt | (change or {})))
+        if change is None:
+            (folder / confidence.NAME).unlink()
+        with pytest.raises(UserError, match=told):
+            answered("translate", folder, b"", **ASKED)
+    (tmp_path / "judge").write_text("7\n" * 400)  # likes all lines
+    judged = {**validation, "calibrate.scores": str(tmp_path / "judge"), "calibrate.quality": 5.0}
     with pytest.raises(UserError, match=r"quality=5 must divide the lines: 400 of 400 .* 7 would"):
-        answered("calibrate", workdir, b"", **judged)
-    (tmp_path / "judged").write_text("7\n")
+        answered("calibrate", folder, b"", **judged)
+    (tmp_path / "judge").write_text("7\n")
     with pytest.raises(UserError, match=r"a number for each of the 400 lines .* found 1"):
-        answered("calibrate", workdir, b"", **judged)
-
-
-def test_what_is_missing_stale_or_damaged_is_told(reversal_run, tmp_path, answered):
-    workdir = shutil.copytree(reversal_run, tmp_path / "run")
-    ask = lambda: answered("translate", workdir, b"a b\n", **ASKED)
-    with pytest.raises(UserError, match=r"is not calibrated: python launch.py --mode=calibrate "):
-        ask()
-    calibrated(workdir)
-    assert ask() == "b a\n"
-    calibrated(workdir, params=1)
-    with pytest.raises(
-        UserError, match=r"of the latest params of step 7, found those of step 7: cal"
-    ):
-        ask()
-    for change in (
-        {"weights": {"mean log P": 1.0}},
-        {"bins": ["1"]},
-        {"bias": float("nan")},
-        {"good": 1.5},
-    ):
-        calibrated(workdir, **change)
-        with pytest.raises(UserError, match=r"damaged: .*confidence.json is not of --mode=calib"):
-            ask()
+        answered("calibrate", folder, b"", **judged)

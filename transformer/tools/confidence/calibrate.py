@@ -36,9 +36,10 @@ def calibrate(config: ConfigDict, workdir: Path) -> None:
     texts = translation.translate(translator, run.params, sources, "translate validation")
     decode = translator.decode
     qualities_N = np.array(chrf(texts, references, run.vocabulary) if given is None else given)
-    forced = confidence.log_probs(run, list(zip(sources, texts, strict=True)), decode)
+    pairs = list(zip(sources, texts, strict=True))
+    forced = confidence.forced_decoding(run, pairs, decode)
     used = [i for i, x in enumerate(forced) if x is not None and sources[i].strip()]
-    features_NF = np.array([confidence.features(forced[i]) for i in used])
+    features_NF = np.array([forced[i].features for i in used])
     learnt = learn(features_NF, qualities_N[used], options)._replace(
         params=confidence.fingerprint(run.params),
         settings=confidence.settings(decode),

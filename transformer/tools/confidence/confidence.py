@@ -26,8 +26,10 @@ from transformer.tasks.saved_model import SavedModel
 
 NAME, END = "confidence.json", "</s>"
 SETTINGS = ("method", "beam_width", "length_penalty", "length_alpha", "rules", "tag")
-# The confidence never falls if the log P of a piece rises: their weights are not negative.
-FEATURES = ("mean log P", "lowest log P")
+# Of pieces. The confidence never falls if one of them rises: their weights are not negative. The
+# last two are the logarithm of the lengths' ratio, negative whichever is longer, and how finely the
+# source is cut: words that training has not seen are in small pieces.
+FEATURES = ("mean log P", "lowest log P", "like lengths", "-pieces a character")
 
 
 class Calibration(NamedTuple):
@@ -109,13 +111,13 @@ def estimator(config: ConfigDict, workdir: Path, run: SavedModel, decode: Decode
         logging.warning("%s was learnt with %s, now %s", workdir / NAME, learnt.settings, now)
     weights, least = np.array([*learnt.weights.values(), learnt.bias]), config.translate.flag_below
 
-    def confident(request: Request, hypothesis: Hypothesis, log_probs_T: Any) -> Hypothesis:
+    def confident(request: Request, hypothesis: Hypothesis, forced: Forced | None) -> Hypothesis:
         if not request.source.strip():
             return hypothesis._replace(confidence=1.0)
-        if log_probs_T is None:
+        if not forced:
             return hypothesis._replace(flagged=True)
-        value = round(float(logistic(np.array([*features(log_probs_T), 1.0]) @ weights)), 4)
-        words = word_probs(run.vocabulary.target, hypothesis.text, log_probs_T)
+        value = round(float(logistic(np.array([*forced.features, 1.0]) @ weights)), 4)
+        words = word_probs(run.vocabulary.target, hypothesis.text, forced.log_probs_T)
         return hypothesis._replace(confidence=value, words=words, flagged=value < least)
 
     def estimate(
@@ -123,23 +125,32 @@ def estimator(config: ConfigDict, workdir: Path, run: SavedModel, decode: Decode
     ) -> list[list[Hypothesis]]:
         answers = list(answers)
         pairs = [(x, y) for x, best in zip(requests, answers, strict=True) for y in best]
-        forced = log_probs(run, [(x.source, y.text) for x, y in pairs], decode)
+        forced = forced_decoding(run, [(x.source, y.text) for x, y in pairs], decode)
         filled = (confident(*pair, each) for pair, each in zip(pairs, forced, strict=True))
         return [[next(filled) for _ in best] for best in answers]
 
     return estimate
 
 
-def log_probs(
+class Forced(NamedTuple):
+    """A translation by forced decoding."""
+
+    log_probs_T: np.ndarray  # of its pieces and its end
+    features: tuple[float, ...]  # FEATURES
+
+
+def forced_decoding(
     run: SavedModel, pairs: Sequence[tuple[str, str]], options: Decode
-) -> list[np.ndarray | None]:
-    """Returns log P of each piece and of the end [T] of each translation, (source, target).
+) -> list[Forced | None]:
+    """Returns each (source, translation) by forced decoding.
 
     None if a side is longer than `options` allow.
     """
     from transformer.families.scoring import score
 
     texts = [tokenizer.tagged(options.tag, source) for source, _ in pairs]
+    # Normalised, so that the numbers of characters are.
+    texts = tokenizer.normalised(texts, run.vocabulary.source.normalisation)
     sources = run.vocabulary.source.encode(texts)
     targets = run.vocabulary.target.encode([target for _, target in pairs])
     most, short = options.max_length, {}
@@ -148,18 +159,17 @@ def log_probs(
             short[i] = source, target
     with layout.launching(run.params):
         found = score.token_log_probs(run, [*short.values()], options)
-    found = dict(zip(short, found, strict=True))
-    return [found.get(i) for i in range(len(pairs))]
+    answers = [None] * len(pairs)
+    for i, log_probs_T in zip(short, found, strict=True):
+        S, T, characters = len(sources[i]), len(log_probs_T), max(1, len(texts[i]))
+        values = log_probs_T.mean(), log_probs_T.min(), -abs(np.log(T / S)), -S / characters
+        answers[i] = Forced(log_probs_T, tuple(map(float, values)))
+    return answers
 
 
 def settings(decode: Decode) -> str:
     """Returns the keys of config.decode on which a translation depends most."""
     return " ".join(f"{key}={getattr(decode, key)}" for key in SETTINGS)
-
-
-def features(log_probs_T: np.ndarray) -> tuple[float, ...]:
-    """Returns what FEATURES names, of a translation."""
-    return float(log_probs_T.mean()), float(log_probs_T.min())
 
 
 def word_probs(
