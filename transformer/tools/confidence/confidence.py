@@ -5,6 +5,7 @@ word has the product of its pieces', P(word | source, words before), because the
 to P(translation | source). The last word, </s>, says that nothing follows.
 """
 
+import itertools
 import logging
 import math
 import zlib
@@ -26,10 +27,10 @@ from transformer.tasks.saved_model import SavedModel
 
 NAME, END = "confidence.json", "</s>"
 SETTINGS = ("method", "beam_width", "length_penalty", "length_alpha", "rules", "tag")
-# Of pieces. The confidence never falls if one of them rises: their weights are not negative. The
-# last two are the logarithm of the lengths' ratio, negative whichever is longer, and how finely the
-# source is cut: words that training has not seen are in small pieces.
-FEATURES = ("mean log P", "lowest log P", "like lengths", "-pieces a character")
+# The confidence never falls if one of them rises, because no weight is negative. "like lengths" is
+# minus |log(T / S)|. Words of another domain are cut finely, hence the pieces of the source. A model
+# that repeats itself is sure of it, hence the share of distinct pairs of neighbouring pieces.
+FEATURES = ("mean log P", "like lengths", "-pieces a character", "distinct pairs")
 
 
 class Calibration(NamedTuple):
@@ -161,8 +162,9 @@ def forced_decoding(
         found = score.token_log_probs(run, [*short.values()], options)
     answers = [None] * len(pairs)
     for i, log_probs_T in zip(short, found, strict=True):
-        S, T, characters = len(sources[i]), len(log_probs_T), max(1, len(texts[i]))
-        values = log_probs_T.mean(), log_probs_T.min(), -abs(np.log(T / S)), -S / characters
+        S, T = len(sources[i]), len(targets[i])
+        distinct = len({*itertools.pairwise(targets[i])}) / max(1, T - 1)
+        values = log_probs_T.mean(), -abs(np.log(T / S)), -S / max(1, len(texts[i])), distinct
         answers[i] = Forced(log_probs_T, tuple(map(float, values)))
     return answers
 
