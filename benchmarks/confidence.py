@@ -17,17 +17,7 @@ import transformer
 from transformer.tasks import translation
 from transformer.tools.confidence import calibrate, confidence, reliability
 
-COLUMNS = (
-    "set",
-    "lines",
-    "BLEU",
-    "good",
-    "predicted",
-    "error",
-    "chance",
-    *["ROC"] * 2,
-    *["1st"] * 2,
-)
+COLUMNS = "set lines BLEU good predicted error chance ROC ROC first first".split()
 
 
 def main() -> None:
@@ -43,13 +33,13 @@ def main() -> None:
         texts = model.translate(sources)
         pairs = [*zip(sources, texts, strict=True)]
         forced = confidence.forced_decoding(model.run, pairs, model.config.decode)
-        features_NF = np.array([x.features for x in forced])
+        features_NF = np.array([x.features for x in forced if x])  # without over-long lines
         weights = np.array([*learnt.weights.values()])
         predicted_N = confidence.logistic(features_NF @ weights + learnt.bias)
         scores = predicted_N, features_NF[:, 0]
         first = first or scores
-        qualities = calibrate.chrf(texts, references, model.run.vocabulary)
-        good_N = np.array(qualities) >= learnt.quality
+        qualities = np.array(calibrate.chrf(texts, references, model.run.vocabulary))
+        good_N = qualities[[x is not None for x in forced]] >= learnt.quality
         bleu = translation.score(texts, [references], tokenize=tokenize)["bleu"]
         apart = []
         for x, y in zip(first, scores, strict=True):

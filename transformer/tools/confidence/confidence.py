@@ -27,8 +27,8 @@ from transformer.tasks.saved_model import SavedModel
 
 NAME, END = "confidence.json", "</s>"
 SETTINGS = ("method", "beam_width", "length_penalty", "length_alpha", "rules", "tag")
-# The confidence never falls if one of them rises, because no weight is negative. "like lengths" is
-# minus |log(T / S)|. Words of another domain are cut finely, hence the pieces of the source. A model
+# The confidence never falls if one of them rises, because no weight is negative. Like lengths are
+# -|log(T / S)|. Words of another domain are cut finely, hence the pieces of the source. A model
 # that repeats itself is sure of it, hence the share of distinct pairs of neighbouring pieces.
 FEATURES = ("mean log P", "like lengths", "-pieces a character", "distinct pairs")
 
