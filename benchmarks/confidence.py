@@ -17,7 +17,19 @@ import transformer
 from transformer.tasks import translation
 from transformer.tools.confidence import calibrate, confidence, reliability
 
-COLUMNS = "set lines BLEU good predicted error chance ROC ROC first first".split()
+COLUMNS = [
+    "set",
+    "lines",
+    "BLEU",
+    "good",
+    "predicted",
+    "error",
+    "chance",
+    "ROC",
+    "ROC",
+    "first",
+    "first",
+]
 
 
 def main() -> None:
