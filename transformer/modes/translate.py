@@ -37,8 +37,7 @@ def translate(config: ConfigDict, workdir: Path) -> None:
         for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
             lines.write(sys.stdout.buffer, line)
     if num_flagged:
-        about = "%d of %d lines flagged: confidence below config.translate.flag_below"
-        logging.warning(about, num_flagged, number + 1)
+        logging.warning("%d of %d lines are below translate.flag_below", num_flagged, number + 1)
 
 
 def answers(
@@ -74,8 +73,7 @@ def _format(
 ) -> Iterator[str]:
     """Yields the output lines of one input; `values` are its columns or JSON keys."""
     if form == "json":
-        best = hypotheses[0]
-        answer = {**values, "translation": best.text, **best.details()}
+        answer = {**values, "translation": hypotheses[0].text, **hypotheses[0].details()}
         if count > 1:
             answer["hypotheses"] = [{"text": x.text, **x.details()} for x in hypotheses]
         yield lines.to_json(answer)

@@ -88,7 +88,7 @@ def test_a_known_quality_is_learnt_and_one_number_is_given_by_every_way(workdir,
     content = "\n".join(json.dumps({"source": x}) for x in [*LINES, "a " * 40]).encode()
     lines = answered("translate", workdir, content, **ASKED, **{"decode.num_hypotheses": 4})
     *by_mode, of_parts = map(json.loads, lines.splitlines())
-    assert "2 of 6 lines flagged" in caplog.text
+    assert "2 of 6 lines are below" in caplog.text
     assert [x.get("flagged", False) for x in by_mode] == [False] * 4 + [True]
     assert (of_parts["flagged"], "confidence" in of_parts) == (True, False)
     expected = [[{"text": x.text, **x.details()} for x in best] for best in found]
