@@ -45,6 +45,7 @@ def calibrate(config: ConfigDict, workdir: Path) -> None:
         settings=confidence.settings(decode),
         of=f"{config.evaluate.weights} params of step {run.step}",
     )
+    learnt = learnt._replace(summary=learnt.in_words())
     paths.write_json(workdir / confidence.NAME, learnt._asdict())
     page.show(f"{shown(learnt)}\n\n{learnt.summary}", learnt._asdict())
     logging.info(
@@ -71,7 +72,7 @@ def learn(features_NF: np.ndarray, qualities_N: np.ndarray, options: ConfigDict)
     weights, bias = reliability.fitted(features_NF[fit], good_N[fit])
     predicted_N = confidence.logistic(features_NF[rest] @ np.array(weights) + bias)
     bins = reliability.bins(predicted_N, good_N[rest])
-    learnt = Calibration(
+    return Calibration(
         measure=Path(options.scores).name or "chrF",
         quality=options.quality,
         lines=len(rest),
@@ -85,7 +86,6 @@ def learn(features_NF: np.ndarray, qualities_N: np.ndarray, options: ConfigDict)
         bins=bins,
         thresholds=reliability.flagged(predicted_N, good_N[rest]),
     )
-    return learnt._replace(summary=learnt.in_words())
 
 
 def chrf(

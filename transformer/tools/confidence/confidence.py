@@ -61,8 +61,8 @@ class Calibration(NamedTuple):
     def in_words(self) -> str:
         """Returns the few numbers in two sentences."""
         return (
-            f"{self.good:,} of {self.lines:,} lines are good ({self.measure} at least "
-            f"{self.quality:g}). Calibration error {self.error:.3f} (by chance "
+            f"By the {self.of}, {self.good:,} of {self.lines:,} lines are good ({self.measure} at "
+            f"least {self.quality:g}). Calibration error {self.error:.3f} (by chance "
             f"{self.error_by_chance:.3f}); area under ROC {self.auc:.3f}, of the mean log P alone "
             f"{self.auc_of_score:.3f}."
         )
