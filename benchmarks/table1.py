@@ -33,7 +33,7 @@ RESULTS, PICTURE = PAGE.with_suffix(".json"), PAGE.parent / "pictures" / "table1
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 POSITIONS = (16, 64, 256, 1024, 4096, 8192)  # at which a token is decoded
 WIDTHS = (64, 128, 256, 512)
-SHOWN_LENGTHS, SHOWN_WIDTHS, SHOWN_POSITIONS = LENGTHS[::3], WIDTHS[::3], POSITIONS[::2]
+SHOWN_LENGTHS, SHOWN_WIDTHS, SHOWN_POSITIONS = LENGTHS[::3], WIDTHS[::3], POSITIONS[::4]
 WIDTH, HEAD, BEAMS, STEP_POSITIONS = 256, 64, 4, 4096
 
 
@@ -317,14 +317,14 @@ def tables(kinds: dict[str, dict]) -> dict[str, list[list[str]]]:
         "costs": [["layer", "cost", "sequential", "path", "FLOPs by n", "by d", "time by n"]],
         "less": [["from n", *heads(SHOWN_WIDTHS, "FLOPs, d = ", "time, d = ")]],
         "time": [["ms, by n", *heads(SHOWN_LENGTHS, "layer at ", "step at ")]],
-        "memory": [["MB a row, by n", *heads(SHOWN_LENGTHS, "")]],
+        "memory": [["MB a row, by n", *heads(SHOWN_LENGTHS[::2], "")]],
         "decoding": [["layer", *heads(SHOWN_POSITIONS, "tokens/s at ", "kB at ")]],
     }
     for name, values in kinds.items():
         rows["costs"].append([name, *orders(KINDS[name]), *exponents(values)])
         times = shown(values["layer_ms"], SHOWN_LENGTHS, ",.1f", d=WIDTH)
         rows["time"].append([name, *times, *shown(values["step_ms"], SHOWN_LENGTHS)])
-        rows["memory"].append([name, *shown(values["row_bytes"], SHOWN_LENGTHS, unit=1e6)])
+        rows["memory"].append([name, *shown(values["row_bytes"], SHOWN_LENGTHS[::2], unit=1e6)])
         rates = shown(values["decoding_tokens_per_second"], SHOWN_POSITIONS)
         states = shown(values["decoding_bytes"], SHOWN_POSITIONS, unit=1e3)
         rows["decoding"].append([name, *rates, *states])
