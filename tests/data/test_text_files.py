@@ -140,12 +140,3 @@ def test_a_split_that_names_no_text_is_one_line(tmp_path, split, words):
     (tmp_path / "empty").touch()
     with pytest.raises(UserError, match=rf"\Aconfig\.data\.train='.*{words}.*\Z"):
         parts(tmp_path, split)
-
-
-def test_tiny_shakespeare_is_cut_where_others_cut_it(test_data):
-    """90 % of 1,115,394 characters; line breaks count."""
-    part = lambda slice: content(test_data / "tinyshakespeare", f"input.txt[{slice} of characters]")
-    train, validation = part(":90%"), part("90%:")
-    assert sum(len(line) + 1 for line in train) == 1_003_854 + 1  # the end of the line that is cut
-    assert sum(len(line) + 1 for line in validation) == 111_540
-    assert validation[:4] == ["?", "", "GREMIO:", "Good morrow, neighbour Baptista."]

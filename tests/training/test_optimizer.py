@@ -96,12 +96,6 @@ def test_a_moving_average_is_of_the_params_after_each_update():
     assert averaged(params, state[0]) is params  # where there is none
 
 
-def test_a_schedule_of_optax_begins_with_its_first_rate():
-    """Optax counts from 0, updates count from 1."""
-    rate = make_schedule("linear_schedule", init_value=1.0, end_value=0.0, transition_steps=10)
-    assert [float(rate(n)) for n in (1, 2, 11, 50)] == pytest.approx([1.0, 0.9, 0.0, 0.0])
-
-
 CONSTANT = {"name": "constant_schedule", "value": 0.1}
 INVERSE = {"name": "inverse_square_root"}
 FULL = INVERSE | {"d_model": 8, "warmup_steps": 4, "factor": 1.0}

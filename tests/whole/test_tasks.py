@@ -85,17 +85,6 @@ def test_a_resumed_run_may_have_another_rate_but_no_other_optimizer(toy, toy_con
         toy(tmp_path / "run", train__num_steps=40, optimizer__clip_norm=1.0)
 
 
-def test_a_run_without_a_better_score_stops_early_and_stays_stopped(toy, tmp_path, capsys):
-    """Without a learning rate no score is better than the first; the best is what is scored."""
-    options = {"optimizer__schedule__value": 0.0, "evaluate__patience": 2}
-    for _ in range(2):
-        toy(tmp_path / "run", **options)
-        lines = without_times(tmp_path / "run")
-        assert [x["step"] for x in lines if x["kind"] == "validation"] == [10, 20, 30]
-        assert [(x["kind"], x["step"]) for x in lines][-2:] == [("validation", 30), ("test", 10)]
-        assert json.loads(capsys.readouterr().out)["step"] == 10
-
-
 def test_a_run_starts_from_the_best_params_of_another(toy, tmp_path, capsys):
     """Only once: when it is resumed, the other run may be gone."""
 
