@@ -75,7 +75,7 @@ def outcome(
     else:
         # The loop holds one block's logits in memory.
         sums, nats = jax.lax.map(loss, tuple(dense.split(x, blocks) for x in arrays))
-        sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
+        sums = jax.tree.map(jnp.sum, sums)
         # Undo `split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
         nats_BT = nats.swapaxes(0, 1).reshape(batch["targets"].shape)
     return with_sown(sums, sown), (nats_BT,)
