@@ -30,7 +30,7 @@ class World:
 
     def start(self, plan):
         """A new process: what the log has past the checkpoint is cut."""
-        self.plan, self.events, self.signalled_at = plan, 0, None
+        self.plan, self.events, self.signalled_at, self.saving = plan, 0, None, self.disk
         self.trained, self.stopped = [], False
         self.log = {step: score for step, score in self.log.items() if step <= self.disk}
 
@@ -46,9 +46,13 @@ class World:
     # Checkpoints
 
     def save(self, step, *_):
+        self.finish()
         self.event()
-        self.disk = step
+        self.saving = step
         self.event()
+
+    def finish(self):
+        self.disk = self.saving
 
     def save_best(self, step, params, score):
         self.event()
@@ -56,7 +60,8 @@ class World:
         if self.best is None or score > self.best[1]:
             self.best = (step, score)
 
-    close = finish = flush = lambda self: None
+    close = finish
+    flush = lambda self: None
 
     # The task
 
@@ -200,11 +205,11 @@ def validations(*scores):
         ([1.0], 1, False),
         ([1.0, 1.0], 1, True),
         ([1.0, 1.1], 1, False),
-        ([3.0, 2.0, 2.5], 2, True),
+        ([3.0, 1.0, 2.0, 2.0], 2, True),
         ([3.0, 2.0, 2.5], 3, False),
         ([3.0, 2.0, 3.1], 2, False),
         ([3.0, 2.0, 3.0], 2, True),
-        ([1.0, 2.0, 3.0, 2.9], 2, False),
+        ([1.0, 2.0, 1.0, 1.0], 3, False),
         ([5.0, 1.0, 1.0, 1.0], 0, False),
         ([3.0, math.nan, math.nan], 2, True),
         ([math.nan, 3.0], 1, False),
