@@ -39,6 +39,9 @@ def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
         expected = [(key, pair) for key, pair in whole(*files) if any(pair.values())]
         assert [(key, pair) for key, pair in read_pairs if any(pair.values())] == expected
         assert len(expected) == 3
+    (tmp_path / "text.en.gz").write_bytes(gzip.compress(b"a\n"))
+    with pytest.raises(ValueError, match="shorter"):
+        list(tfds_corpora.parallel_sentences(*files))
 
 
 @pytest.mark.skipif(bool(importlib.util.find_spec("tensorflow")), reason="TensorFlow does it")

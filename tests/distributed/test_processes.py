@@ -79,6 +79,22 @@ def test_a_signal_that_cannot_be_logged_asks_to_stop(error, monkeypatch, caplog)
         assert signalled()
 
 
+def test_a_cluster_is_connected_to_and_a_machine_of_its_own_is_not(monkeypatch, tmp_path):
+    """A TPU has a library and a device; either alone is on other machines, too."""
+    seen = []
+    monkeypatch.setattr("jax.distributed.initialize", lambda *_, **__: seen.append(case))
+    monkeypatch.setattr("jax.config.update", lambda *_: None)
+    monkeypatch.setattr(processes, "CLUSTER_VARIABLES", ["CLUSTER"])
+    cases = [(False, True, ""), (True, False, ""), (True, True, ""), (False, False, "CLUSTER")]
+    for case in cases:
+        library, device, variable = case
+        monkeypatch.setattr("importlib.util.find_spec", {"libtpu": library}.get)
+        monkeypatch.setattr(processes, "TPU_DEVICES", [tmp_path / ("" if device else "none")])
+        monkeypatch.setenv(variable or "OTHER", "node[1-2]")
+        processes.connect("", 0, 0)
+    assert seen == cases[2:]
+
+
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9])
 @pytest.mark.parametrize("hosts", [1, 2, 4])
 def test_shares_are_disjoint_and_complete(count, hosts, monkeypatch):

@@ -4,9 +4,18 @@ import json
 import shutil
 
 import pytest
+from helpers.command_line import trained
 
+import launch
+from transformer.errors import UserError
 from transformer.modes import evaluate
 from transformer.workdir import saved_config
+
+
+def test_a_value_that_cannot_work_is_said_before_anything_is_read(tmp_path):
+    arguments = ["--mode=evaluate", trained(tmp_path, {}), "--config.evaluate.tokenize=14a"]
+    with pytest.raises(UserError, match=r"evaluate\.tokenize must be one of .*'13a'"):
+        launch.main(arguments)
 
 
 @pytest.mark.slow

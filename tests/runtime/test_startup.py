@@ -53,6 +53,13 @@ def test_nothing_is_started_anew(started, monkeypatch, case):
     assert not started
 
 
+def test_garbage_is_collected_again_after_the_imports():
+    startup.gc.disable()
+    startup.freeze_imports()
+    assert startup.gc.isenabled()
+    startup.gc.unfreeze()
+
+
 # Sorts eight arrays of 1 MB and sums a row of each: one of them is alive at a time, or all eight.
 BRANCHES = """
 from transformer.runtime import startup

@@ -149,5 +149,7 @@ def test_what_a_model_sows_is_added_to_the_loss_by_its_name(blocks):
         assert {name: float(found[name]) for name in expected} == pytest.approx(expected, rel=1e-5)
         whole = plain["loss"] + sum(expected.values())
         assert float(found["loss"]) == pytest.approx(float(whole), rel=1e-5)
+    with pytest.raises(ValueError, match="sows accuracy as a loss: this name is taken"):
+        losses.with_sown(plain, {"accuracy": 1.0})
     per_token = losses.per_token({name: float(x) for name, x in sums.items()})
     assert per_token["balance"] == pytest.approx(expected["balance"] / 7, rel=1e-5)

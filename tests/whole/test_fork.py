@@ -32,7 +32,7 @@ def import_all(tree):
             module.get_config()
     import launch
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        launch.main(["--help"])
+        launch.main(["--config=parallel_text", "--help"])
     from transformer import registry
     assert "--mode=train" in printed.getvalue()
     for table in (registry.MODELS, registry.TASKS, registry.CORPORA):

@@ -42,9 +42,13 @@ def test_help(capsys, monkeypatch):
 def test_a_workdir_that_cannot_be_made(mode, tmp_path):
     """Said before anything else is made."""
     data = tmp_path / "data"
-    arguments = [f"--mode={mode}", TEXT, "--workdir=/dev/null/x"]
-    with pytest.raises(UserError, match="cannot create the folder /dev/null/x: Not a directory"):
-        launch.main([*arguments, f"--config.data.data_dir={data}"])
+    for workdir, said in (
+        ("/dev/null/x", "cannot create the folder /dev/null/x: Not a directory"),
+        (tmp_path / "x[1]", "without backslashes and brackets"),
+    ):
+        arguments = [f"--mode={mode}", TEXT, f"--workdir={workdir}"]
+        with pytest.raises(UserError, match=said):
+            launch.main([*arguments, f"--config.data.data_dir={data}"])
     assert not data.exists()
 
 

@@ -12,7 +12,7 @@ from transformer.workdir.log import Log, read
 def test_the_log_is_cut_where_a_run_resumes(tmp_path):
     """Lines after the step, and a line that was cut off in writing, are removed from both."""
     log = Log(tmp_path, 0)
-    for step in (10, 20, 30):
+    for step in (10, 20, 21):
         log.write("train", step, {"loss": 1 / step})
     log.close()
     with open(tmp_path / "metrics.jsonl", "a") as file:

@@ -179,11 +179,11 @@ def translated(untrained, lines, **changes):
     return [best for best, *_ in translator.hypotheses(untrained[1], requests)]
 
 
-TERMS = [{"a": "e e d"}, {"a": "b", "b c": "d a", "zz": "c"}, {}, {"b*": "a b c"}]
+TERMS = [{"a": "e e d b e e d b"}, {"a": "b", "b c": "d a", "zz": "c"}, {}, {"b*": "a b c"}]
 
 
 def test_translations_have_the_terms_of_their_lines(untrained, tmp_path):
-    """In batches that shrink, of lines with and without terms; a file has further ones."""
+    """In batches that shrink, of lines with and without terms, some too long; a file has more."""
     lines = {line: TERMS[i % 4] for i, line in enumerate(dict.fromkeys(decoders.LINES))}
     (tmp_path / "terms.tsv").write_text("e\tc c\na\tb b\n")
     file = {"e": "c c", "a": "b b"}
