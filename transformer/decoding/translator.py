@@ -44,15 +44,16 @@ class Hypothesis(NamedTuple):
     score: float
     missing: tuple[str, ...] = ()  # required phrases that it does not have
     # By an estimator, see registry.ESTIMATORS: the probability that the translation is good, that
-    # of each word given those before it, and whether the first is too low.
+    # of each word given those before it, and whether the first is too low; None without estimator.
     confidence: float | None = None
     words: tuple[tuple[str, float], ...] = ()
-    flagged: bool = False
+    flagged: bool | None = None
 
     def details(self) -> dict:
-        """Returns the score, and of the further fields those that say something."""
-        default = self._field_defaults | {"text": self.text}
-        return {key: x for key, x in self._asdict().items() if x != default.get(key, ...)}
+        """Returns the score, what is missing if anything is, and what an estimator says."""
+        estimated = ("confidence", "words", "flagged") if self.flagged is not None else ()
+        names = ("score", *(["missing"] if self.missing else ()), *estimated)
+        return {name: getattr(self, name) for name in names}
 
 
 class Translator:

@@ -33,11 +33,11 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     answered = answers(translator, run.params, inputs, request, "translate")
     num_flagged = 0
     for number, (hypotheses, values) in enumerate(answered):
-        num_flagged += hypotheses[0].flagged
+        num_flagged += bool(hypotheses[0].flagged)
         for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
             lines.write(sys.stdout.buffer, line)
     if num_flagged:
-        logging.warning("%d of %d lines are below translate.flag_below", num_flagged, number + 1)
+        logging.warning("%d of %d lines are flagged", num_flagged, number + 1)
 
 
 def answers(

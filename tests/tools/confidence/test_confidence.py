@@ -85,12 +85,13 @@ def test_a_known_quality_is_learnt_and_one_number_is_given_by_every_way(workdir,
             assert ([word for word, _ in words], end) == (x.text.split(), "</s>")
             product = np.log([p for _, p in x.words]).sum()
             assert product == pytest.approx(model.score(source, x.text).log_prob, abs=0.01)
-    content = "\n".join(json.dumps({"source": x}) for x in [*LINES, "a " * 40]).encode()
+    asked = ({"source": x, "flagged": 7} for x in [*LINES, "a " * 40])
+    content = "\n".join(map(json.dumps, asked)).encode()
     lines = answered("translate", workdir, content, **ASKED, **{"decode.num_hypotheses": 4})
     *by_mode, of_parts = map(json.loads, lines.splitlines())
-    assert "2 of 6 lines are below" in caplog.text
-    assert [x.get("flagged", False) for x in by_mode] == [False] * 4 + [True]
-    assert (of_parts["flagged"], "confidence" in of_parts) == (True, False)
+    assert "2 of 6 lines are flagged" in caplog.text
+    assert [x["flagged"] for x in by_mode] == [False] * 4 + [True]
+    assert (of_parts["flagged"], of_parts["confidence"]) == (True, None)
     expected = [[{"text": x.text, **x.details()} for x in best] for best in found]
     assert [x["hypotheses"] for x in by_mode] == json.loads(json.dumps(expected))
     assert of_http(workdir) == json.loads(json.dumps(expected))
@@ -100,7 +101,10 @@ def test_what_is_missing_stale_or_damaged_is_told(workdir, validation, tmp_path,
     folder = shutil.copytree(workdir, tmp_path / "run")
     learnt = json.loads((folder / confidence.NAME).read_text())
     for change, told in (
-        ({"params": 1}, "of the latest params of step 7, found those of step 7: calibrate again"),
+        (
+            {"params": 1},
+            "of other params, the latest params of step 7: calibrate again, with the same",
+        ),
         ({"weights": {"mean log P": 1.0}}, "damaged: .* is not of --mode=calibrate"),
         ({"bins": [[float("nan"), 1, 2]]}, "damaged: .* is not of --mode=calibrate"),
         (None, "is not calibrated: python launch.py --mode=calibrate --workdir="),
@@ -112,7 +116,7 @@ def test_what_is_missing_stale_or_damaged_is_told(workdir, validation, tmp_path,
             answered("translate", folder, b"", **ASKED)
     (tmp_path / "judge").write_text("7\n" * 400)  # likes all lines
     judged = {**validation, "calibrate.scores": str(tmp_path / "judge"), "calibrate.quality": 5.0}
-    with pytest.raises(UserError, match=r"quality=5 must divide the lines: 400 of 400 .* 7 would"):
+    with pytest.raises(UserError, match=r"quality=5 must divide the lines: 400 of 400 .* is 7$"):
         answered("calibrate", folder, b"", **judged)
     (tmp_path / "judge").write_text("7\n")
     with pytest.raises(UserError, match=r"a number for each of the 400 lines .* found 1"):

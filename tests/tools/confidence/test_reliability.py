@@ -27,6 +27,10 @@ def test_known_probabilities_are_learnt():
     assert reliability.error(reliability.bins(predicted_N**2, good_N[4000:])) > 3 * by_chance
     # Lines that a feature divides without fault have finite weights.
     assert np.isfinite(reliability.fitted(x_NF[:, :1], x_NF[:, 0] > 0)[0])
+    # Two lines do not decide for all that have their value of a feature.
+    rare_N = np.arange(8000) < 2
+    weights, _ = reliability.fitted(np.c_[x_NF[:, 0], ~rare_N], good_N & ~rare_N)
+    assert weights[1] < 20
 
 
 def test_the_area_under_roc_counts_pairs_and_flags_count_lines():

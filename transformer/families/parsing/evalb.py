@@ -2,7 +2,8 @@
 
 A bracket is a label with its first and last word. Words with a tag of PUNCTUATION are deleted
 before, and with them the constituents that have no other word. ADVP and PRT are one label. Tags do
-not count, and those of the reference tell what is punctuation, because a parsed tree has none.
+not count, and those of the reference tell what is punctuation, because a parsed tree's are
+predicted.
 """
 
 from collections import Counter

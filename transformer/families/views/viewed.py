@@ -18,7 +18,7 @@ from transformer.errors import check_value
 from transformer.models import boxes
 
 TAG = re.compile(f"(?:{tokenizer.TAG[1:]} )?")  # of a source, or nothing
-SAMPLE = 1000  # drawn pairs that the fingerprint has
+VERSION = 1  # of what is drawn: another has other fingerprints, so that old ids are not read
 
 
 def corpus(config: ConfigDict, pairs: corpora.Corpus) -> corpora.Corpus:
@@ -42,9 +42,7 @@ def corpus(config: ConfigDict, pairs: corpora.Corpus) -> corpora.Corpus:
                     source, target = view.texts(source, target, random)
                 yield tag + source, target
 
-    # With drawn texts, so that a cache of another version of a view is not read.
-    sample = [*items(range(min(SAMPLE, size)))]
-    content = pairs.fingerprint, data.views, data.num_views, seed, sample
+    content = pairs.fingerprint, data.views, data.num_views, seed, VERSION
     fingerprint = corpora.fingerprint("views", content)
     viewed = dataclasses.replace(
         pairs, fingerprint=fingerprint, size=data.num_views * size, items=items

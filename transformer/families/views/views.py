@@ -4,6 +4,7 @@ A line of registry.VIEWS names a function that returns a `View`. Its arguments a
 config.data.views: "case(capitals=0.1),typos". Texts are drawn in the order of the key.
 """
 
+import re
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
@@ -54,10 +55,10 @@ def misspelt(text: str, rate: float, random: Random) -> str:
     """Returns a text with typing errors, which is never blank.
 
     A letter is dropped, doubled, replaced by a letter of the text, or swapped with what follows.
-    Digits stay, because the target has the same number.
+    Digits and the letters beside them stay, because the target has the same number.
     """
     characters = list(text)
-    letters = [i for i, character in enumerate(text) if character.isalpha()]
+    letters = [x.start() for x in re.finditer(r"(?<!\d)[^\W\d_](?!\d)", text)]
     for i in [i for i in letters if random.random() < rate]:
         here, after = characters[i], characters[i + 1 : i + 2]
         other = text[random.choice(letters)]

@@ -19,7 +19,7 @@ from transformer.tools.confidence.confidence import Calibration
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Table
 
-FEWEST = 10  # good lines, and others, to learn from, and as many to measure on
+FEWEST = 10  # good lines, and others, in each half of the lines, on average
 
 
 def calibrate(config: ConfigDict, workdir: Path) -> None:
@@ -58,14 +58,18 @@ def calibrate(config: ConfigDict, workdir: Path) -> None:
 def learn(features_NF: np.ndarray, qualities_N: np.ndarray, options: ConfigDict) -> Calibration:
     """Returns what half of the lines teach, and how it predicts the rest; without params.
 
-    UserError if nearly all lines, or nearly none, are good.
+    UserError for few lines, or if nearly all, or nearly none, are good.
     """
     good_N = qualities_N >= options.quality
+    if len(good_N) < 4 * FEWEST:
+        raise UserError(
+            f"{len(good_N)} lines of the validation text are too few: at least {4 * FEWEST}"
+        )
     if not 2 * FEWEST <= good_N.sum() <= len(good_N) - 2 * FEWEST:
         raise UserError(
             f"config.calibrate.quality={options.quality:g} must divide the lines: "
-            f"{good_N.sum():,} of {len(good_N):,} are as good; "
-            f"{np.median(qualities_N):.4g} would divide them in half"
+            f"{good_N.sum():,} of {len(good_N):,} are as good; the median is "
+            f"{np.median(qualities_N):.4g}"
         )
     order = np.random.default_rng(0).permutation(len(good_N))
     fit, rest = np.array_split(order, 2)

@@ -105,8 +105,9 @@ def estimator(config: ConfigDict, workdir: Path, run: SavedModel, decode: Decode
         raise UserError(f"{workdir} is not calibrated: python launch.py {command}")
     if learnt.params != fingerprint(run.params):
         raise UserError(
-            f"{workdir / NAME} is of the {learnt.of}, found "
-            f"those of step {run.step}: calibrate again: python launch.py {command}"
+            f"{workdir / NAME} is of other params, the {learnt.of}: calibrate again, with the same "
+            f"evaluate.weights, evaluate.ensemble and decode.language_model: python launch.py "
+            f"{command}"
         )
     if learnt.settings != (now := settings(decode)):
         logging.warning("%s was learnt with %s, now %s", workdir / NAME, learnt.settings, now)
@@ -114,7 +115,7 @@ def estimator(config: ConfigDict, workdir: Path, run: SavedModel, decode: Decode
 
     def confident(request: Request, hypothesis: Hypothesis, forced: Forced | None) -> Hypothesis:
         if not request.source.strip():
-            return hypothesis._replace(confidence=1.0)
+            return hypothesis._replace(confidence=1.0, flagged=False)
         if not forced:
             return hypothesis._replace(flagged=True)
         value = round(float(logistic(np.array([*forced.features, 1.0]) @ weights)), 4)

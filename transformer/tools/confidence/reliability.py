@@ -17,15 +17,16 @@ BINS, THRESHOLDS, RESAMPLES = 10, (0.1, 0.3, 0.5, 0.7, 0.9), 200
 def fitted(features_NF: np.ndarray, good_N: np.ndarray) -> tuple[list[float], float]:
     """Returns the weights of the features, none negative, and the bias.
 
-    A small penalty of the weights keeps them finite where features tell good from bad without
-    fault.
+    A penalty keeps the weights finite where features tell good from bad without fault. The standard
+    deviation counts as 0.1 or more: a feature that hardly ever varies would otherwise get a huge
+    weight from a few lines.
     """
-    mean_F, std_F = features_NF.mean(axis=0), features_NF.std(axis=0) + 1e-9
+    mean_F, std_F = features_NF.mean(axis=0), np.maximum(features_NF.std(axis=0), 0.1)
     x_NF = np.c_[(features_NF - mean_F) / std_F, np.ones(len(features_NF))]
 
     def loss(weights_F: np.ndarray) -> tuple[float, np.ndarray]:
         logits_N = x_NF @ weights_F
-        decay_F = 0.1 * weights_F * (np.arange(len(weights_F)) < len(mean_F))
+        decay_F = weights_F * (np.arange(len(weights_F)) < len(mean_F))
         nats = np.logaddexp(0, logits_N) - good_N * logits_N
         return nats.sum() + decay_F @ weights_F / 2, x_NF.T @ (
             logistic(logits_N) - good_N

@@ -227,7 +227,7 @@ def best_of(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
             missing=sum((x.missing for x in k), ()),
             confidence=None if None in confidences else min(confidences),
             words=sum((x.words for x in k), ()),
-            flagged=any(x.flagged for x in k),
+            flagged=None if k[0].flagged is None else any(x.flagged for x in k),
         )
         hypotheses.append({"text": joined.text, **joined.details()})
     return hypotheses
