@@ -62,6 +62,16 @@ def test_epochs_and_seeds_differ_in_order(tokenised, packed):
     assert len(dealt[0] & dealt[1]) <= n // 2
 
 
+@PACKED
+def test_a_batch_has_as_many_rows_as_its_tokens_allow(tokenised, packed):
+    batched = training_batches(tokenised(Source(0)), packed, 0, batch_tokens=5 * LENGTH + 3)
+    shapes = {batched[t]["targets"].shape for t in range(len(batched))}
+    lengths = {group.length for group in batched.groups}
+    assert shapes == {((5 * LENGTH + 3) // length, length) for length in lengths}
+    for t in range(len(batched)):
+        assert batched[t]["targets"].shape == batched.shape(t)
+
+
 def test_a_small_group_has_a_small_batch_in_evaluation(tokenised):
     """Of 2^n rows, at most what the tokens of a batch allow, and less than half of them empty."""
     tokens, shapes = tokenised(Source(0)), []
