@@ -119,7 +119,7 @@ def run(world, monkeypatch):
     values = {"best_is": "highest", "best_by": "score", "identity": {}, "evaluate": world.evaluate}
     task = types.SimpleNamespace(**values, loss=None, init=None, batches=None)
     begin = types.SimpleNamespace(
-        open_run=lambda *_: (world, TrainState(world.disk, 0, world.disk, None), world.step),
+        open_run=lambda *_: (world, TrainState(world.disk, 0, world.disk, ()), world.step),
         dry_run=lambda state, *_: state,
         load_batch=lambda *_: None,
         save=lambda checkpoints, step, state, layout: world.save(step, state.params, None),
