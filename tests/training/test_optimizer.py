@@ -91,8 +91,8 @@ def test_a_moving_average_is_of_the_params_after_each_update():
         params = optax.apply_updates(params, updates)
         value -= 0.1 * (t + 1) * t
         expected = decay * expected + (1 - decay) * value
-        found = averaged(params, state)
-        assert (found["a"], found["b"]) == (pytest.approx(expected), 5)
+        mean = averaged(params, state)
+        assert (mean["a"], mean["b"]) == (pytest.approx(expected), 5)
     assert averaged(params, state[0]) is params  # where there is none
 
 

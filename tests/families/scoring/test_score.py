@@ -74,8 +74,8 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
         for ids, value in hypotheses:
             pairs.append((source, [*ids, tokenizer.END]))
             expected.append(value)
-    found = score.batch_log_probs(run, pairs, rows=len(pairs), length=32)
-    log_probs = [each.sum() for each in found]
+    token_log_probs = score.batch_log_probs(run, pairs, rows=len(pairs), length=32)
+    log_probs = [log_probs_T.sum() for log_probs_T in token_log_probs]
     lengths = np.array([len(target) for _, target in pairs])
     penalties = np.asarray(beam_search.length_penalty(lengths, penalty, alpha))
     assert len(set(lengths)) > 1

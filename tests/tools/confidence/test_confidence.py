@@ -51,7 +51,7 @@ def workdir(reversal_run, validation, tmp_path_factory):
     return folder
 
 
-def of_http(workdir):
+def http_hypotheses(workdir):
     """What the service answers to LINES."""
     config = configured(workdir, "serve", **ASKED)
     model = served.load(config, workdir, "run", ["run"], config.serve)
@@ -75,8 +75,8 @@ def test_a_known_quality_is_learnt_and_one_number_is_given_by_every_way(workdir,
     assert (learnt["lines"], sum(x[2] for x in learnt["bins"])) == (200, 200)
     assert learnt["error"] < 1.5 * learnt["error_by_chance"] + 0.02
     model = transformer.load(workdir, ASKED)
-    found = model.hypotheses(LINES, 4)
-    for source, best in zip(LINES, found, strict=True):
+    hypotheses = model.hypotheses(LINES, 4)
+    for source, best in zip(LINES, hypotheses, strict=True):
         true = {"": 1.0, "A B C": 0.0}.get(source, 0.7)
         assert best[0].confidence == pytest.approx(true, abs=0.1)
         assert not source.islower() or best[0].confidence == max(x.confidence for x in best)
@@ -92,9 +92,9 @@ def test_a_known_quality_is_learnt_and_one_number_is_given_by_every_way(workdir,
     assert "2 of 6 lines are flagged" in caplog.text
     assert [x["flagged"] for x in by_mode] == [False] * 4 + [True]
     assert (of_parts["flagged"], of_parts["confidence"]) == (True, None)
-    expected = [[{"text": x.text, **x.details()} for x in best] for best in found]
+    expected = [[{"text": x.text, **x.details()} for x in best] for best in hypotheses]
     assert [x["hypotheses"] for x in by_mode] == json.loads(json.dumps(expected))
-    assert of_http(workdir) == json.loads(json.dumps(expected))
+    assert http_hypotheses(workdir) == json.loads(json.dumps(expected))
 
 
 def test_what_is_missing_stale_or_damaged_is_told(workdir, validation, tmp_path, answered):

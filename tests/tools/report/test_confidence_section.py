@@ -1,4 +1,4 @@
-"""Confidence: bins with their intervals, thresholds, and what is damaged is told."""
+"""The section has bins with their intervals, and thresholds; a damaged file is one line."""
 
 import json
 

@@ -47,23 +47,20 @@ class Brackets:
         return "".join(f"{symbol}\n" for symbol in self.symbols).encode()
 
 
-def learn(treebank: Iterable[trees.Tree]) -> Brackets:
+def learn(corpus: Iterable[trees.Tree]) -> Brackets:
     """Returns the vocabulary of trees; ids do not depend on their order."""
-    return Brackets(tuple(sorted({x for tree in treebank for x in trees.symbols(tree)})))
+    return Brackets(tuple(sorted({x for tree in corpus for x in trees.symbols(tree)})))
 
 
 def prepare(
-    config: ConfigDict,
-    folder: Path,
-    saved_config: ConfigDict | None,
-    treebank: Iterable[trees.Tree],
+    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, corpus: Iterable[trees.Tree]
 ) -> Brackets:
-    """Returns the vocabulary of a run; a new run learns it from `treebank` and writes it.
+    """Returns the vocabulary of a run; a new run learns it from `corpus` and writes it.
 
     Fills in `vocabulary.brackets_fingerprint`. `saved_config` is as in a task's `prepare`.
     """
     if saved_config is None:
-        vocabulary = learn(treebank)
+        vocabulary = learn(corpus)
         vocabularies.write_files(folder, {NAME: vocabulary.content})
     else:
         vocabulary = read(folder, saved_config.vocabulary.brackets_fingerprint)

@@ -4,9 +4,9 @@
     symbols    (S (NP DT NN )NP (VP VBZ )VP . )S
 
 Symbols are depth-first, with labelled closing brackets, as in Vinyals et al. 2015, "Grammar as a
-Foreign Language". A word is its tag, as in tensor2tensor, because the words are in the input.
-Vinyals et al. write XX for every tag, but from these a model has to count words: it learns more
-slowly. Punctuation is a word, too. A tree has neither traces nor function tags: (NP-SBJ-1 (-NONE-
+Foreign Language". Each word is written as its tag, as in tensor2tensor, because the words are in
+the input. Vinyals et al. write XX for every tag, so that a model has to count words. Punctuation is
+a word, too. A tree has neither traces nor function tags: (NP-SBJ-1 (-NONE-
 *)) is dropped, NP-SBJ becomes NP. It has no root, whatever its name in the treebank (see ROOTS).
 """
 
@@ -97,7 +97,8 @@ def repaired(symbols: Iterable[str], words: Sequence[str]) -> Tree:
             opened.append((len(constituents), symbol[1:], len(tags)))
             constituents.append(None)  # until it is closed
         elif not symbol.startswith(")"):
-            tags += [symbol] * (len(tags) < len(words))
+            if len(tags) < len(words):
+                tags.append(symbol)
         elif any(label == symbol[1:] for _, label, _ in opened):
             while _close(opened, constituents, len(tags)) != symbol[1:]:
                 pass

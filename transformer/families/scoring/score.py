@@ -66,8 +66,8 @@ def forced(
         ids = list(zip(sources, targets, strict=True))
         short = [i for i, (n, _) in enumerate(chunk) if not over_long(n, *ids[i], options)]
         values = [-np.inf] * len(chunk)
-        found = token_log_probs(run, [ids[i] for i in short], options)
-        for i, log_probs_T in zip(short, found, strict=True):
+        log_probs = token_log_probs(run, [ids[i] for i in short], options)
+        for i, log_probs_T in zip(short, log_probs, strict=True):
             values[i] = log_probs_T.sum(dtype=np.float64).item()
         penalty = functools.partial(
             beam_search.length_penalty, kind=options.length_penalty, alpha=options.length_alpha
@@ -76,11 +76,16 @@ def forced(
             yield pair, Score(value / float(penalty(len(target))), value, len(target))
 
 
+def fits(source: list[int], target: list[int], options: ConfigDict) -> bool:
+    """Returns whether the ids of a pair are as short as `config.decode` demands."""
+    return max(len(source), len(target) - options.extra_length) <= options.max_length
+
+
 def over_long(number: int, source: list[int], target: list[int], options: ConfigDict) -> bool:
     """Returns whether the ids of a pair exceed `config.decode`'s lengths; warns if they do."""
-    longest = options.max_length, options.max_length + options.extra_length
-    if len(source) <= longest[0] and len(target) <= longest[1]:
+    if fits(source, target, options):
         return False
+    longest = options.max_length, options.max_length + options.extra_length
     logging.warning(
         "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow %d and %d: "
         "skipped",
@@ -105,9 +110,9 @@ def token_log_probs(
         # For few static shapes, a device has 4^n rows, within the batch size.
         rows = devices * batch_sizes.next_power(4, -(-len(order) // devices), most=most)
         batch, order = order[:rows], order[rows:]
-        found = batch_log_probs(run, [ids[i] for i in batch], rows=rows, length=length)
-        for i, value in zip(batch, found, strict=True):
-            values[i] = value
+        log_probs = batch_log_probs(run, [ids[i] for i in batch], rows=rows, length=length)
+        for i, log_probs_T in zip(batch, log_probs, strict=True):
+            values[i] = log_probs_T
     return values
 
 

@@ -155,14 +155,12 @@ def forced_decoding(
     texts = tokenizer.normalised(texts, run.vocabulary.source.normalisation)
     sources = run.vocabulary.source.encode(texts)
     targets = run.vocabulary.target.encode([target for _, target in pairs])
-    most, short = options.max_length, {}
-    for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        if len(source) <= most and len(target) <= most + options.extra_length:
-            short[i] = source, target
+    ids = zip(sources, targets, strict=True)
+    short = {i: both for i, both in enumerate(ids) if score.fits(*both, options)}
     with layout.launching(run.params):
-        found = score.token_log_probs(run, [*short.values()], options)
+        log_probs = score.token_log_probs(run, [*short.values()], options)
     answers = [None] * len(pairs)
-    for i, log_probs_T in zip(short, found, strict=True):
+    for i, log_probs_T in zip(short, log_probs, strict=True):
         S, T = len(sources[i]), len(targets[i])
         distinct = len({*itertools.pairwise(targets[i])}) / max(1, T - 1)
         values = log_probs_T.mean(), -abs(np.log(T / S)), -S / max(1, len(texts[i])), distinct

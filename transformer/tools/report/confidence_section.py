@@ -26,9 +26,7 @@ def section(run: Run) -> Section | None:
         if not (np.isfinite(bins).all() and np.isfinite(thresholds).all() and bins[:, 2].min() > 0):
             raise ValueError("a number that is not finite, or a bin without lines")
         rows = [[mean, *measures.wilson(good, int(n)), int(n)] for mean, good, n in bins.tolist()]
-        flags = [
-            [at, share, precision, recall] for at, share, precision, recall in thresholds.tolist()
-        ]
+        flags = thresholds.reshape(-1, 4).tolist()
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise UserError(f"damaged: {file} is not of --mode=calibrate: {error}") from error
     table = Table(["predicted", "good", "low", "high", "lines"], rows)
