@@ -17,7 +17,10 @@ def test_powers_are_the_smallest_that_suffice():
     assert [batch_sizes.next_power_of_two(n, 32) for n in (1, 33)] == [32, 64]
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(16, [64, 64, 64, 128]), (17, [16, 16, 32, 128])])
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [(4, [64, 64, 64, 128]), (16, [32, 32, 32, 128]), (64, [16, 16, 32, 128])],
+)
 def test_few_rows_have_more_room(rows, expected):
     """So that they need fewer programs."""
     assert [batch_sizes.next_room(length, rows) for length in (1, 16, 17, 65)] == expected
