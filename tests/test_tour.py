@@ -22,7 +22,7 @@ TOLERANCES = {"vit": 0.15}
 OUTLIERS = {"vit": 4}
 # Most of the time of all pictures.
 LONGEST = ("forgetting", "bottleneck", "mixers", "gpt", "position_probe", "vit", "order")
-LONGEST += ("sum", "residuals", "normalisation", "ensemble")
+LONGEST += ("sum", "residuals", "normalisation", "ensemble", "parsing")
 
 
 def matches(page, pattern):

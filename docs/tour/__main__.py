@@ -14,7 +14,8 @@ from transformer.models import kernels
 STEPS = (
     *("tokens", "pieces", "bottleneck", "forgetting", "attention", "hard", "lookup", "scaling"),
     *("heads", "masking", "positions", "order", "sum", "normalisation", "residuals", "ensemble"),
-    *("position_probe", "training", "beam", "decoding", "gpt", "bert", "sense", "vit", "mixers"),
+    *("position_probe", "training", "beam", "decoding", "parsing", "gpt", "bert"),
+    *("sense", "vit", "mixers"),
 )
 # Of each language; not docs/pictures, which has those of the pages.
 PICTURES = {"en": Path("runs/tour"), "ko": Path("runs/tour/ko")}

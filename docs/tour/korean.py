@@ -179,6 +179,9 @@ WORDS = {
     "lives": "남음",
     "finished": "끝남",
     "dropped": "버림",
+    # parsing
+    "saw ... with the glasses": "saw에 붙는다",
+    "the man with the glasses": "the man에 붙는다",
     # gpt
     "-log P of each character, given those before it (nats)": (
         "앞의 글자가 주어졌을 때 글자마다 -log P(내트)"
