@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 
 from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import Pieces
+from transformer.decoding.translator import Translator
 from transformer.errors import UserError, check_value
 from transformer.families.scoring import score
 from transformer.modes import lines
@@ -28,18 +29,20 @@ def align(config: ConfigDict, workdir: Path) -> None:
     """
     form, options = config.translate.format, config.attention
     run = translation.load(config, workdir)
+    Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     check_choice(options, *_cross_shape(run, config.architecture))
     texts = lines.read(sys.stdin.buffer)
     sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
     total = lines.count(sys.stdin.buffer)
     shown = progress.progress(sentence_pairs, "align", total=total)
     for number, pair in enumerate(shown, start=1):
-        both, aligned = (pair["source"], pair["target"]), []
+        source, target, tag, aligned = pair["source"], pair["target"], config.decode.tag, []
+        both = tokenizer.tagged(tag, source), target
         ids = attention_weights.ids(run.vocabulary, *both)
         # A pair that is too long gets an empty line, so that output line n answers input line n.
         if not score.over_long(number, *ids, config.decode):
             cross_LHTS = attention_weights.pair_weights(run, *both)["cross"]
-            aligned = alignment(run.vocabulary, *both, cross_LHTS, options)
+            aligned = alignment(run.vocabulary, source, target, cross_LHTS, options, tag)
         text = " ".join(f"{s}-{t}" for s, t in aligned)
         if form == "json":
             text = lines.to_json({**pair, "alignment": text})
@@ -76,23 +79,26 @@ def alignment(
     target: str,
     cross_LHTS: np.ndarray,
     options: ConfigDict,
+    tag: str = "",
 ) -> list[tuple[int, int]]:
     """Aligns each target word with the source word to which its pieces attend most.
 
-    Returns (source word, target word) as numbers from 0. White space separates words.
+    Returns (source word, target word) as numbers from 0. White space separates words. The
+    weights are of the source after `tag`, if there is one; it is no word.
     `options.layer` and `options.head` select the weights, from 1; 0 is the mean over all.
     """
     layer, head = options.layer, options.head
     weights_HTS = cross_LHTS[layer - 1] if layer else cross_LHTS.mean(axis=0)
     weights_TS = weights_HTS[head - 1] if head else weights_HTS.mean(axis=0)
-    source_words, target_words = words(vocabulary.source, source), words(vocabulary.target, target)
+    source_words = words(vocabulary.source, tokenizer.tagged(tag, source))
+    target_words = words(vocabulary.target, target)
     if not source_words or not target_words:
         return []
     # Add up the weights by pairs of words: with source words [0, 0, 1], column 0 is the sum of the
     # first two columns. The end symbols, last on both sides, belong to no word.
     by_word = np.zeros((target_words[-1] + 1, source_words[-1] + 1))
     np.add.at(by_word, np.ix_(target_words, source_words), weights_TS[:-1, :-1])
-    return [(int(by_word[t].argmax()), t) for t in sorted(set(target_words))]
+    return [(int(by_word[t, bool(tag) :].argmax()), t) for t in sorted(set(target_words))]
 
 
 def words(vocabulary: Pieces, text: str) -> list[int]:

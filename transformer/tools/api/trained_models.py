@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
+from transformer.data import tokenizer
 from transformer.decoding import batch_sizes
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
@@ -76,13 +77,14 @@ class TranslationModel:
         return result
 
     def attention(self, source: str, target: str) -> dict[str, np.ndarray]:
-        """Returns the attention weights of a pair, and its pieces.
+        """Returns the attention weights of a pair, and its pieces, which begin with decode.tag.
 
         {'encoder': [L, H, S, S], 'decoder': [L, H, T, T], 'cross': [L, H, T, S], 'source': [S],
         'target': [T]}: row t of the decoder's weights is the step that predicts target piece t.
         """
+        tagged = tokenizer.tagged(self.config.decode.tag, line(source))
         with layout.launching(self.run.params):
-            return attention_weights.pair_weights(self.run, line(source), line(target))
+            return attention_weights.pair_weights(self.run, tagged, line(target))
 
     def align(self, source: str, target: str, **attention: int) -> list[tuple[int, int]]:
         """Returns (source word, target word), from 0: where each target word attends most.
@@ -95,7 +97,8 @@ class TranslationModel:
         options = ConfigDict(changed(config, "attention", attention))
         cross_LHTS = self.attention(source, target)["cross"]
         align.check_choice(options, *cross_LHTS.shape[:2])
-        return align.alignment(self.run.vocabulary, source, target, cross_LHTS, options)
+        tag = self.config.decode.tag
+        return align.alignment(self.run.vocabulary, source, target, cross_LHTS, options, tag)
 
     def _hypotheses(self, texts: Iterable[str], decode: dict) -> Iterator[list[Hypothesis]]:
         terms = decode.pop("terms", {}) if isinstance(decode.get("terms"), dict) else {}
