@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from ml_collections import ConfigDict
 
+from transformer.data import tokenizer
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.families.scoring import score
@@ -62,7 +63,8 @@ def scores(
 ) -> Iterator[float]:
     """Yields the score of each pair of source and hypothesis, by config.rescore.by."""
     if config.rescore.by == "coverage":
-        yield from (coverage(run, *pair) for pair in pairs)
+        for source, target in pairs:
+            yield coverage(run, tokenizer.tagged(config.decode.tag, source), target)
         return
     names = ("target", "source") if config.rescore.by == "source" else ("source", "target")
     named = (dict(zip(names, pair, strict=True)) for pair in pairs)

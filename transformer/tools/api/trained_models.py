@@ -13,7 +13,7 @@ from transformer.data import tokenizer
 from transformer.decoding import batch_sizes
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
-from transformer.errors import UserError
+from transformer.errors import UserError, check_value
 from transformer.models import fields
 from transformer.tasks import attention_weights, saved_model, translation, vocabularies
 from transformer.tasks.task import load_task
@@ -82,7 +82,9 @@ class TranslationModel:
         {'encoder': [L, H, S, S], 'decoder': [L, H, T, T], 'cross': [L, H, T, S], 'source': [S],
         'target': [T]}: row t of the decoder's weights is the step that predicts target piece t.
         """
-        tagged = tokenizer.tagged(self.config.decode.tag, line(source))
+        tag = self.config.decode.tag
+        check_value("decode.tag", tag, ("", *tokenizer.tags(self.run.vocabulary.source)))
+        tagged = tokenizer.tagged(tag, line(source))
         with layout.launching(self.run.params):
             return attention_weights.pair_weights(self.run, tagged, line(target))
 

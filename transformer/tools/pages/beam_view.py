@@ -118,8 +118,8 @@ def _hypotheses(tokens_BET: np.ndarray, values_BE: np.ndarray) -> dict[tuple[int
 
 def searched(translator: Translator, params: Tree, text: str) -> Plot | None:
     """Returns the search of a text; None for a text in several parts, or without a beam."""
-    decoder, [ids] = translator.batch_decoder, translator.vocabulary.source.encode([text])
-    decode = translator.decode
+    decoder, decode = translator.batch_decoder, translator.decode
+    [ids] = translator.vocabulary.source.encode([tokenizer.tagged(decode.tag, text)])
     if decode.method != "beam" or not text.strip() or len(ids) > decode.max_length:
         return None
     params = compiled.cast_params(params, translator.model)

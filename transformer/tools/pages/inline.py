@@ -9,6 +9,7 @@ import dataclasses
 import html
 from typing import Any
 
+from transformer.data import tokenizer
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.tools.pages import attention_view, beam_view, page
@@ -41,7 +42,7 @@ def attention(model: Any, source: str, target: str = "") -> Frame:
 
     `target` '' is the model's own translation. UserError for a model without attention weights.
     """
-    pair = source, target or model.translate(source)
+    pair = tokenizer.tagged(model.config.decode.tag, source), target or model.translate(source)
     example = attention_view.pair_example(model.run, *pair)
     if not example.maps:
         raise UserError(f"{type(model.run.model).__name__} has no attention weights")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
+from transformer.data import tokenizer
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
 from transformer.tasks import translation
@@ -43,7 +44,8 @@ def _inside(
     if len(ids) > min(LONGEST, translator.decode.max_length):
         return [Section("Attention", [f"Not drawn: the sentence has more than {LONGEST} pieces."])]
     sections = []
-    attention = attention_view.pair_example(run, text, hypotheses[0].text)
+    tagged = tokenizer.tagged(translator.decode.tag, text)
+    attention = attention_view.pair_example(run, tagged, hypotheses[0].text)
     if attention.maps:
         view = attention_view.view([attention])
         sections.append(Section("Attention", [attention_view.ABOUT, view]))
