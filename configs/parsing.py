@@ -16,7 +16,8 @@ F1 on section 23 is 91.3. It is 92.7 with 17M further sentences, parsed by other
 
 parsing.py:small is for the 18,951 training trees of CRAFT (github.com/UCDenver-ccp/CRAFT). It takes
 validation from their end, and its test set is CRAFT's dev.trees: F1 65.1 after 50 minutes of two
-cores, in bfloat16 on a Xeon with AMX (--config.model.dtype=bfloat16).
+cores, in bfloat16 on a Xeon with AMX (--config.model.dtype=bfloat16). A step in float32 takes 1.3
+times as long.
 """
 
 from ml_collections import ConfigDict
@@ -78,7 +79,8 @@ VARIANTS = {
         "model.d_model": 128,
         "model.d_ff": 512,
         "model.num_heads": 4,
-        # Not in the paper: with sinusoids and post-norm it learns half as fast.
+        # Not in the paper: after 1,000 steps of 4,096 symbols rotary had 0.78 nats a symbol of
+        # validation, sinusoids 0.94.
         "model.positions": "rotary",
         "model.residual": "pre",
         "model.final_norm": True,

@@ -11,7 +11,7 @@ from transformer.families.parsing import brackets, trees
 from transformer.families.parsing.trees import Constituent, Tree
 
 PEOPLE = ["girl", "boy", "woman", "man", "teacher", "doctor"]
-# {verb: (its tool, what somebody has, what is either)}
+# {verb: (its tool, what somebody has, what may be either)}
 WITH = {
     "saw": ("telescope", "hat", "glasses"),
     "found": ("lamp", "map", "dog"),
@@ -25,7 +25,7 @@ PHRASE = "(IN with) (NP (DT the) (NN {}))"
 
 
 def treebank() -> list[Tree]:
-    """Returns a tree or, where either reading is right, two; none of the girl and the man."""
+    """Returns a tree of each sentence, or two; no sentence has both the girl and the man."""
     found = []
     for who, verb, whom in itertools.product(PEOPLE, WITH, PEOPLE):
         tool, possession, either = WITH[verb]
@@ -55,8 +55,7 @@ def show() -> picture.Chart:
     search = {**beam.SEARCH, "num_hypotheses": 2, "extra_length": 30}
     decoder = BatchDecoder(model, None, beam_width=4, **search)
     params = compiled.cast_params(params, model)
-    either = SENTENCE.split()[-1]
-    lines = [SENTENCE.replace(either, noun) for noun in WITH["saw"]]
+    lines = [SENTENCE.replace("glasses", noun) for noun in WITH["saw"]]
     parts = [Part(tuple(ids)) for ids in words.encode(lines)]
     for line, hypotheses in zip(lines, decoder(params, parts), strict=True):
         print(line)
@@ -64,7 +63,7 @@ def show() -> picture.Chart:
         for ids, score in hypotheses:
             tree = trees.repaired(symbols.decode([ids])[0].split(), line.split())
             print(f"  P = {math.exp(score):.2f}  {trees.to_text(tree)}")
-            is_of_noun = Constituent("NP", 3, 8) in tree.constituents
+            is_of_noun = Constituent("NP", 3, 8) in tree.constituents  # the man with the ...
             readings[TITLES[is_of_noun]] = drawn(tree, math.exp(score))
     return {"hconcat": [{"title": title, **readings[title]} for title in TITLES]}
 
@@ -87,8 +86,8 @@ def drawn(tree: Tree, probability: float) -> picture.Chart:
         {"mark": {**mark, "stroke": "white", "strokeWidth": 8}, "encoding": {"text": text}},
         {"mark": mark, "encoding": {"text": text, "color": {"condition": color}}},
     ]
-    trees_layer = {"data": {"values": nodes}, "encoding": place, "layer": layers}
-    number = {"text": {"field": "P", "type": "quantitative", "format": ".2f"}}
-    corner = {"x": {"value": 30}, "y": {"value": 30}}
-    number = {"data": {"values": [{"P": probability}]}, "mark": mark, "encoding": number | corner}
-    return {"width": 340, "height": 240, "layer": [trees_layer, number]}
+    drawing = {"data": {"values": nodes}, "encoding": place, "layer": layers}
+    shown = {"text": {"field": "P", "type": "quantitative", "format": ".2f"}}
+    shown |= {"x": {"value": 30}, "y": {"value": 30}}
+    number = {"data": {"values": [{"P": probability}]}, "mark": mark, "encoding": shown}
+    return {"width": 340, "height": 240, "layer": [drawing, number]}
