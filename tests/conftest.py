@@ -60,12 +60,12 @@ class Run(NamedTuple):
 
 @pytest.fixture(scope="module", autouse=True)
 def _programs():
-    """A file's compiled programs go with it.
+    """A file's compiled programs go with it, and the kernels that it chose.
 
-    On the CPU each takes dozens of memory maps, and a process that has 65,530 of them (Linux's
-    default) dies by a segmentation fault wherever it asks for one more.
+    On the CPU each program takes dozens of memory maps. Beyond 65,530 (on Linux) a process dies.
     """
     yield
+    kernels.use(config_files.default_config().kernels)
     jax.clear_caches()
 
 
