@@ -26,16 +26,16 @@ PHRASE = "(IN with) (NP (DT the) (NN {}))"
 
 def treebank() -> list[Tree]:
     """Returns a tree of each sentence, or two; no sentence has both the girl and the man."""
-    found = []
+    corpus = []
     for who, verb, whom in itertools.product(PEOPLE, WITH, PEOPLE):
         tool, possession, either = WITH[verb]
         readings = [(OF_VERB, tool), (OF_NOUN, possession), (OF_VERB, either), (OF_NOUN, either)]
         if who != whom and {who, whom} != {"girl", "man"}:
-            found += [
+            corpus += [
                 trees.from_text(text.format(who, verb, whom, PHRASE.format(noun)))
                 for text, noun in readings
             ]
-    return found
+    return corpus
 
 
 def show() -> picture.Chart:

@@ -84,8 +84,8 @@ def test_align(layer, head, expected):
 def test_a_tag_is_aligned_with_no_word():
     vocabulary, chosen = reversal.vocabulary(), options(1, 1)
     # Of row 0 the weights of c and d are 0 and 1, of rows 1 and 2 together 18 and 2.
-    found = align.alignment(vocabulary, "c d", "e fg", hand_made(), chosen, tag="ab")
-    assert found == [(1, 0), (0, 1)]
+    pairs = align.alignment(vocabulary, "c d", "e fg", hand_made(), chosen, tag="ab")
+    assert pairs == [(1, 0), (0, 1)]
 
 
 def test_empty_texts_have_no_alignment():

@@ -27,7 +27,7 @@ def align(config: ConfigDict, workdir: Path) -> None:
     An alignment is in Pharaoh format, '0-0 1-2': pairs of source word and target word, from 0. A
     pair that is too long for `config.decode` gets an empty line and a warning.
     """
-    form, options = config.translate.format, config.attention
+    form, options, tag = config.translate.format, config.attention, config.decode.tag
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     check_choice(options, *_cross_shape(run, config.architecture))
@@ -36,7 +36,7 @@ def align(config: ConfigDict, workdir: Path) -> None:
     total = lines.count(sys.stdin.buffer)
     shown = progress.progress(sentence_pairs, "align", total=total)
     for number, pair in enumerate(shown, start=1):
-        source, target, tag, aligned = pair["source"], pair["target"], config.decode.tag, []
+        source, target, aligned = pair["source"], pair["target"], []
         both = tokenizer.tagged(tag, source), target
         ids = attention_weights.ids(run.vocabulary, *both)
         # A pair that is too long gets an empty line, so that output line n answers input line n.
