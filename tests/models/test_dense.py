@@ -8,13 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from transformer import registry
 from transformer.models import dense
 
 
+@pytest.mark.parametrize("name", sorted({"plain", "tuned"} & registry.KERNELS.keys()))
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.9])
 @pytest.mark.parametrize("size", [1000, 999, 1])
-def test_dropout_drops_at_its_rate_and_each_number_for_itself(rate, size):
-    """Within 4.5 standard deviations: the rate, in every column, and of any two neighbours."""
+def test_dropout_drops_at_its_rate_and_each_number_for_itself(
+    use_kernels, monkeypatch, name, rate, size
+):
+    """Within 4.5 standard deviations: the rate, in every column, and of any two neighbours.
+
+    The tuned form is that of GPUs.
+    """
+    as_on_a_gpu = lambda *x, cuda, default: cuda(*x)
+    monkeypatch.setattr(jax.lax, "platform_dependent", as_on_a_gpu)
+    use_kernels(name)
     x = jnp.ones((1_000_000 // size, size))
     module = dense.Dropout(rate=rate)
     apply = functools.partial(module.apply, {}, x, deterministic=False)

@@ -12,7 +12,7 @@ from transformer.models import kernels
 
 def test_every_function_of_the_chosen_kernels_is_called(use_kernels, monkeypatch):
     """By a compiled step, which was traced with the plain kernels before."""
-    model, layout = tiny.model(num_layers=1), make_layout("jit", num_devices=1)
+    model, layout = tiny.model(num_layers=1, dropout_rate=0.1), make_layout("jit", num_devices=1)
     batch = tiny.batch([tiny.pairs()], 14, 14)
     state = tiny.first_state(layout, model, batch["inputs"], tiny.adam())
     params = jax.tree.map(np.asarray, state)

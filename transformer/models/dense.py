@@ -65,14 +65,12 @@ class Dropout(nn.Module):
         kept = round((1 - self.rate) * 2**16)
         if deterministic or kept == 2**16:
             return x
-        if not kept:
-            return jnp.zeros_like(x)
         shape = (*x.shape[:-1], -(-x.shape[-1] // 2))
-        words = jax.random.bits(self.make_rng("dropout"), shape, jnp.uint32)
+        words = kernels.chosen().random_words(self.make_rng("dropout"), shape)
         # All low halves, then all high ones, and one too many if D is odd. TPUs and CPUs would
         # first have to convert the interleaved layout of a bitcast.
         halves = jnp.concatenate([words & 0xFFFF, words >> 16], axis=-1)[..., : x.shape[-1]]
-        scaled = (x.astype(jnp.float32) * (2**16 / kept)).astype(x.dtype)
+        scaled = (x.astype(jnp.float32) * (2**16 / max(kept, 1))).astype(x.dtype)
         return jnp.where(halves < kept, scaled, 0)
 
 

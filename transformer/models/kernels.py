@@ -32,6 +32,8 @@ class Kernels(NamedTuple):
     cond: Callable  # as jax.lax.cond
     # (tree, axis) -> global norm; axis as in `train_step`: if None, arrays may be sharded
     norm: Callable[[Any, str | None], Array]
+    # (key, shape) -> uint32, random bits for dropout
+    random_words: Callable[[Array, tuple[int, ...]], Array]
     # (config.model.dtype) -> None; logs if another dtype translates faster on this machine
     advise: Callable[[str | None], None]
 
@@ -58,6 +60,7 @@ PLAIN = Kernels(
     fused_attention=lambda layer: None,
     cond=jax.lax.cond,
     norm=lambda tree, axis: optax.tree.norm(tree),
+    random_words=jax.random.bits,
     advise=lambda dtype: None,
 )
 

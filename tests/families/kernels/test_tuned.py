@@ -1,5 +1,7 @@
 """The tuned forms against the plain ones; those of accelerators run on a CPU, too."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,6 +50,22 @@ def test_accelerators_select_the_state_that_cpus_branch_to(monkeypatch):
     assert "stablehlo.case" not in lowered()
     tiny.assert_same_bits([cond(jnp.bool_(finite)) for finite in (True, False)], expected)
     tiny.assert_same_bits(expected[1][0], params)
+
+
+def test_each_input_bit_flips_half_of_a_hash():
+    x = jnp.asarray(np.random.default_rng(0).integers(2**32, size=4096), jnp.uint32)
+    for i in range(32):
+        flipped = np.asarray(tuned.mixed(x) ^ tuned.mixed(x ^ jnp.uint32(1 << i)))
+        bits = (flipped[:, None] >> np.arange(32, dtype=np.uint32)) & 1
+        np.testing.assert_allclose(bits.mean(axis=0), 0.5, atol=0.06)
+
+
+def test_gpus_hash_and_others_draw_random_bits():
+    """Of what each platform compiles, only a GPU's has no generator for so many."""
+    words = jax.jit(functools.partial(tuned.random_words, shape=(64, 64)))
+    lowered = lambda platform: words.trace(jax.random.key(0)).lower(lowering_platforms=(platform,))
+    assert "threefry" in lowered("tpu").as_text()
+    assert "threefry" not in lowered("cuda").as_text()
 
 
 def test_the_norm_under_pmap_is_that_of_all_elements():

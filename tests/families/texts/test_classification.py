@@ -17,23 +17,9 @@ from transformer.workdir.log import read
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reviews")
-    reviews.write(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def configure(folder):
     """A function of {config key: value}: the tiny config with these changes."""
     return functools.partial(reviews.config, folder, folder / "data")
-
-
-@pytest.fixture(scope="module")
-def trained(configure, folder):
-    """A finished run: to read, or to copy."""
-    train.train(configure(), folder / "run")
-    return folder / "run"
 
 
 @pytest.mark.slow

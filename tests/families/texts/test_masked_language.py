@@ -11,17 +11,10 @@ from families.texts import reviews
 from configs import masked_language as masked_language_defaults
 from transformer.errors import UserError
 from transformer.families.texts import masked_language
-from transformer.modes import evaluate, train
+from transformer.modes import evaluate
 from transformer.tasks import saved_model
 from transformer.workdir import saved_config
 from transformer.workdir.log import read
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reviews")
-    reviews.write(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -35,46 +28,39 @@ def configure(folder):
     )
 
 
-@pytest.fixture(scope="module")
-def pretrained(configure, folder):
-    """A finished run: to read, or to copy."""
-    train.train(configure(), folder / "run")
-    return folder / "run"
-
-
 def scores(config, folder):
     run = saved_model.load(config, folder)
     return masked_language.evaluator(config, folder, run.model, "validation").score(run.params)[0]
 
 
 @pytest.mark.slow
-def test_a_run_learns_and_is_scored(pretrained, capsys):
-    lines = read(pretrained)
+def test_a_run_learns_and_is_scored(trained, capsys):
+    lines = read(trained)
     validations = [x for x in lines if x["kind"] == "validation"]
     assert [x["step"] for x in validations] == [15, 30]
     assert validations[1]["nats_per_token"] < validations[0]["nats_per_token"] < np.log(300)
     training = next(x for x in lines if x["kind"] == "train")
     assert {"loss", "perplexity", "masked_tokens_per_second"} <= training.keys()
     assert 0 <= training["padding"] < 0.6  # of the positions, not 85 %
-    evaluate.evaluate(saved_config.read_config(pretrained), pretrained)
+    evaluate.evaluate(saved_config.read_config(trained), trained)
     said = json.loads(capsys.readouterr().out)
     assert (said["split"], said["texts"], said["mask_share"]) == ("validation", 40, 0.15)
     best = min(validations, key=lambda line: line["nats_per_token"])
     assert said["nats_per_token"] == pytest.approx(best["nats_per_token"], rel=1e-6)
-    texts = (pretrained / "evaluation" / "validation.text").read_text().splitlines()
+    texts = (trained / "evaluation" / "validation.text").read_text().splitlines()
     assert len(texts) == 40
     assert not any("\t" in text for text in texts)  # the labels are not read
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pack", [True, False])
-def test_validation_masks_the_same_tokens_each_time(pretrained, pack):
+def test_validation_masks_the_same_tokens_each_time(trained, pack):
     """Whatever the batches; other masks would give another loss."""
-    config = saved_config.read_config(pretrained)
+    config = saved_config.read_config(trained)
     config.data.pack = pack
-    expected = scores(config, pretrained)
+    expected = scores(config, trained)
     config.data.batch_tokens = 200
-    assert scores(config, pretrained) == pytest.approx(expected, rel=1e-5)
+    assert scores(config, trained) == pytest.approx(expected, rel=1e-5)
 
 
 def test_plain_text_with_blank_lines(configure, folder, tmp_path):

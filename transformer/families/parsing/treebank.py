@@ -55,8 +55,7 @@ def read_trees(parts: tuple[Part, ...]) -> tuple[Tree, ...]:
 def _texts(part: Part) -> Iterator[tuple[int, str]]:
     """Yields (number of the first line, text) of each tree; a tree ends with its last bracket."""
     lines, depth = [], 0
-    numbered = enumerate(text_files.lines_of_part(part), start=part.first + 1)
-    for number, line in numbered:
+    for number, line in enumerate(text_files.lines_of_part(part), start=part.first + 1):
         if lines or line.strip():
             lines.append(line)
             depth += line.count("(") - line.count(")")

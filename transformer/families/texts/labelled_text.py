@@ -5,7 +5,6 @@ Each text is an item, so that the two texts of a line are tokenised like any tex
 
 import dataclasses
 import functools
-import itertools
 import unicodedata
 from collections.abc import Iterator
 
@@ -94,8 +93,7 @@ def columns(line: str, num_texts: int) -> list[str]:
 def _rows(parts: tuple[Part, ...], num_texts: int) -> Iterator[tuple[str, list[str]]]:
     """Yields (label, texts) of each line; tabs in the only text of a line are text."""
     for part in parts:
-        numbered = enumerate(text_files.lines(part.file), start=1)
-        for number, line in itertools.islice(numbered, part.first, part.last):
+        for number, line in enumerate(text_files.lines_of_part(part), start=part.first + 1):
             # Split at the first tab: "good<tab>a<tab>b" has the text "a<tab>b".
             label, _, text = line.partition("\t")
             texts = columns(text, num_texts)
