@@ -1,21 +1,22 @@
 """How a training run's cost grows: target tokens/s and memory.
 
     python -m benchmarks.growth --picture growth.svg
-    python -m benchmarks.growth --axes text --text FOLDER
+    python -m benchmarks.growth --axes "" --text FOLDER
 
-Four axes, each alone: the number of pieces, the length of rows at a fixed number of positions,
-JAX's simulated CPU devices at a fixed batch, and, given --text, the corpus of configs/multi30k.py
-in FOLDER, 1, 10 and 100 times. The first three are steps of a small model on random ids that fill
-every position; the last is launch.py, from text files through a vocabulary of 5,000 pieces to its
-40th step. Each point takes turns in a process of its own, with the allocator that launch.py sets
-up. The exponent k says that the seconds of a token, or the bytes, grow as x^k, by least squares of
-the logarithms.
+Three axes, each alone: the number of pieces, the length of rows at a fixed number of positions,
+and JAX's simulated CPU devices at a fixed batch, in steps of a small model on random ids that fill
+every position. With --text also the text: launch.py on the corpus of configs/multi30k.py in FOLDER,
+its training pairs once, 10 and 100 times, from files through a vocabulary of 5,000 pieces to its
+60th step, without caches. Each point takes turns in a process of its own, with the allocator that
+launch.py sets up; medians are printed. The start is the time to the first step. The exponent k is
+that of the last two points: seconds a token, or bytes, grow between them as x^k.
 """
 
 import argparse
 import datetime
 import gzip
 import json
+import math
 import os
 import resource
 import statistics
@@ -32,11 +33,11 @@ AXES = {
     "vocabulary": (4000, 8000, 16_000, 32_000, 64_000),
     "row": (64, 128, 256, 512, 1024, 2048),
     "devices": (1, 2, 4, 8),
-    "text": (1, 10, 100),
 }
+COPIES = (1, 10, 100)  # of the text
 QUANTITIES = {"target tokens/s": (1000, 2000, 4000, 8000, 16_000), "memory, GB": (1, 2, 4, 8)}
 POSITIONS = 4096  # of a step, per side
-STEPS = 40  # of launch.py, of which the last half is timed
+STEPS = 60  # of launch.py, of which 21 to 40 are timed
 
 
 def main() -> None:
@@ -49,8 +50,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for {axis: {value: [tokens/s, GB, s]}}")
     parser.add_argument("--engine", help="one point, axis=value (for the program itself)")
     arguments = parser.parse_args()
-    if arguments.axes == "text" and not arguments.text:
-        parser.error("--axes text needs --text FOLDER")
     if arguments.engine:
         print(json.dumps(turn(arguments)))
     else:
@@ -59,31 +58,31 @@ def main() -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Lets the points take turns, and prints a row for each and the exponents of each axis."""
-    axes = [x for x in arguments.axes.split(",") if x != "text" or arguments.text]
-    points = {f"{axis}={x}": sys.executable for axis in axes for x in AXES[axis]}
+    axes = {name: AXES[name] for name in arguments.axes.split(",") if name}
+    axes |= {"text": COPIES} if arguments.text else {}
+    points = {f"{axis}={x}": sys.executable for axis in axes for x in axes[axis]}
     taken = yardstick.take_turns("benchmarks.growth", points, arguments.turns)
     measured = {axis: {} for axis in axes}
-    print("axis              tokens/s   memory, GB   before the first step, s")
+    print("point             tokens/s   memory, GB     start, s")
     for point, turns in taken.items():
         axis, value = point.split("=")
         middle = [statistics.median(t[i] for t in turns) for i in range(3)]
         measured[axis][int(value)] = middle
         print(f"{point:16} {middle[0]:9,.0f} {middle[1]:12.2f} {middle[2]:12.1f}", flush=True)
     for axis, values in measured.items():
-        rates, sizes, _ = zip(*values.values(), strict=True)
-        cost = exponent([*values], [1 / rate for rate in rates])
-        print(f"{axis}: seconds a token {cost:+.2f}, memory {exponent([*values], sizes):+.2f}")
+        times = exponent({x: 1 / rate for x, (rate, _, _) in values.items()})
+        memory = exponent({x: size for x, (_, size, _) in values.items()})
+        print(f"{axis}: k of seconds a token {times:+.2f}, of memory {memory:+.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps(measured), "utf-8")
     if arguments.picture:
         draw(measured, arguments.picture)
 
 
-def exponent(values: Sequence[int], costs: Sequence[float]) -> float:
-    """The k of costs ~ values^k."""
-    import numpy as np
-
-    return float(np.polyfit(np.log(values), np.log(costs), 1)[0])
+def exponent(costs: dict[int, float]) -> float:
+    """The k of x^k between the last two of {x: cost}."""
+    (x, before), (y, after) = list(costs.items())[-2:]
+    return math.log(after / before) / math.log(y / x)
 
 
 def turn(arguments: argparse.Namespace) -> list[float]:
@@ -102,6 +101,7 @@ def of_step(axis: str, value: int, seconds: float) -> list[float]:
 
     begun = time.perf_counter()
     if axis == "devices":
+        jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", value)
     config, _ = yardstick.transformer("small", "float32")
     n = value if axis == "row" else 64
@@ -114,7 +114,7 @@ def of_step(axis: str, value: int, seconds: float) -> list[float]:
     first = time.perf_counter() - begun
     step()
     times = yardstick.timed(step, least=3, seconds=seconds)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     return [POSITIONS / statistics.median(times), peak, first]
 
 
@@ -129,7 +129,9 @@ def of_text(folder: Path, times: int) -> list[float]:
         keys = {
             "data.directory": place,
             "train.num_steps": STEPS,
-            "train.log_every": STEPS // 2,
+            "train.log_every": STEPS // 3,
+            "data.data_dir": place / "ids",
+            "compilation_cache": "",
             "evaluate.every": 0,
             "evaluate.split": "validation",
         }
@@ -143,7 +145,7 @@ def of_text(folder: Path, times: int) -> list[float]:
         steps = [x for x in map(json.loads, lines) if x["kind"] == "train"]
         start = json.loads((place / "run" / "starts.jsonl").read_text("utf-8"))
         prepared = datetime.datetime.fromisoformat(start["time"]).timestamp() - begun
-        return [steps[-1]["tokens_per_second"], usage.ru_maxrss / 2**20, prepared]
+        return [steps[1]["tokens_per_second"], usage.ru_maxrss * 1024 / 1e9, prepared]
 
 
 def draw(measured: dict[str, dict], picture: Path) -> None:

@@ -21,7 +21,7 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def written(page: str, title: str, rows: list[list[str]], others: str = "---") -
 def rows_of(content: dict[str, Any], named: dict[str, dict]) -> list[list[str]]:
     """Returns the rows of a table, the first of which is the head."""
     if "columns" not in content:
-        return sweep_rows(content["rows"])
+        return sweep_rows(content["rows"], content.get("without", ()))
     columns = content["columns"]
     rows = [[cell(row.get(x), columns[x], named) for x in columns] for row in content["rows"]]
     return [[*columns], *rows]
@@ -89,15 +89,17 @@ def compact(results: dict[str, dict]) -> str:
     return re.sub(r"\[[^][{}]*\]", lambda x: f"[{' '.join(x[0][1:-1].split())}]", text)
 
 
-def sweep_rows(results: list[dict]) -> list[list[str]]:
+def sweep_rows(results: list[dict], without: Collection[str]) -> list[list[str]]:
     """Returns the rows of a sweep, the first of which is the head.
 
-    A column with the same text in all rows is left out, such as one of which nothing is known.
+    A column with the same text in all rows is left out, such as one of which nothing is known; so
+    are those of `without`.
     """
     head = ["row", "of `config.model`", "parameters", "BLEU, seed 0", "p", "three seeds"]
     head += ["nats a token", "ms a step", "commit, CPU"]
     rows = [[*cells(result)] for result in results]
     varied = [i for i in range(len(head)) if len({row[i] for row in rows}) > 1]
+    varied = [i for i in varied if head[i] not in without]
     return [[row[i] for i in varied] for row in (head, *rows)]
 
 

@@ -36,9 +36,9 @@ def test_dropout_drops_at_its_rate_and_each_number_for_itself(
         assert abs(count - of * mean) < 4.5 * math.sqrt(of * mean * (1 - mean))
 
     near(dropped.sum(), rate, found.size)
-    rows = len(found)
-    for count in dropped.sum(axis=0):
-        near(count, rate, rows)
+    for axis, of in ((0, len(found)), (1, size)):
+        for count in dropped.sum(axis=axis):
+            near(count, rate, of)
     for one, other in ((dropped[1:], dropped[:-1]), (dropped[:, 1:], dropped[:, :-1])):
         if one.size:
             near((one & other).sum(), rate**2, one.size)

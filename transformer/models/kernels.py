@@ -1,7 +1,7 @@
 """Kernels: functions with faster forms for some platforms, here in their plain form.
 
-`config.kernels` is a name in registry.KERNELS. Plain forms run anywhere and define the results.
-Faster forms are in families/kernels, with their measurements.
+`config.kernels` is a name in registry.KERNELS. Plain forms run anywhere and define the results, of
+random words the distribution. Faster forms are in families/kernels, with their measurements.
 """
 
 from collections.abc import Callable
