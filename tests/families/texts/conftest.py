@@ -15,6 +15,5 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(configure, folder):
-    """A finished run: to read, or to copy."""
     train.train(configure(), folder / "run")
     return folder / "run"
