@@ -89,42 +89,39 @@ def turn(arguments: argparse.Namespace) -> list[float]:
     """A point's target tokens a second, its process's peak memory in GB, and seconds to start."""
     axis, value = arguments.engine.split("=")
     if axis == "text":
-        return of_text(arguments.text, int(value))
-    return of_step(axis, int(value), arguments.seconds)
+        return measure_run(arguments.text, int(value))
+    return measure_step(axis, int(value), arguments.seconds)
 
 
-def of_step(axis: str, value: int, seconds: float) -> list[float]:
-    """A point of steps on random ids."""
+def measure_step(axis: str, value: int, seconds: float) -> list[float]:
+    """Measures a training step on random ids."""
     import jax
-
-    from transformer.models import fields
 
     begun = time.perf_counter()
     if axis == "devices":
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", value)
-    config, _ = yardstick.transformer("small", "float32")
     n = value if axis == "row" else 64
     V = value if axis == "vocabulary" else yardstick.SIZES["small"]["V"]
     sizes = {"V": V, "B": POSITIONS // n, "S": n, "T": n}
-    vocabulary = {f"{side}_vocab_size": V for side in ("source", "target")}
-    model = fields.build(config.architecture, config.model.to_dict(), **vocabulary)
-    step = yardstick.training_step(config, model, sizes)
+    step = yardstick.training_step(*yardstick.transformer("small", "float32", V=V), sizes)
     step()
     first = time.perf_counter() - begun
     step()
     times = yardstick.timed(step, least=3, seconds=seconds)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    peak = yardstick.peak_memory(resource.getrusage(resource.RUSAGE_SELF))
     return [POSITIONS / statistics.median(times), peak, first]
 
 
-def of_text(folder: Path, times: int) -> list[float]:
-    """A point of launch.py on the training text, repeated."""
+def measure_run(folder: Path, copies: int) -> list[float]:
+    """Measures launch.py on so many copies of the training text."""
+    from transformer.workdir import log
+
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         for file in (x for x in folder.glob("*.gz") if x.name.split(".")[1] in ("en", "de")):
             text = gzip.decompress(file.read_bytes())
-            repeated = text * times if file.name.startswith("train.") else text
+            repeated = text * copies if file.name.startswith("train.") else text
             (place / file.name).write_bytes(gzip.compress(repeated, 1))
         keys = {
             "data.directory": place,
@@ -141,11 +138,10 @@ def of_text(folder: Path, times: int) -> list[float]:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         assert status == 0, command
-        lines = (place / "run" / "metrics.jsonl").read_text("utf-8").splitlines()
-        steps = [x for x in map(json.loads, lines) if x["kind"] == "train"]
-        start = json.loads((place / "run" / "starts.jsonl").read_text("utf-8"))
+        steps = [x for x in log.read(place / "run") if x["kind"] == "train"]
+        [start] = log.read(place / "run", "starts.jsonl")
         prepared = datetime.datetime.fromisoformat(start["time"]).timestamp() - begun
-        return [steps[1]["tokens_per_second"], usage.ru_maxrss * 1024 / 1e9, prepared]
+        return [steps[1]["tokens_per_second"], yardstick.peak_memory(usage), prepared]
 
 
 def draw(measured: dict[str, dict], picture: Path) -> None:

@@ -96,7 +96,7 @@ def turn(arguments: argparse.Namespace) -> None:
     for _ in range(2):
         step()
     seconds = yardstick.timed(step, least=5, seconds=arguments.seconds)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    memory = yardstick.peak_memory(resource.getrusage(resource.RUSAGE_SELF))
     print(json.dumps({"seconds": statistics.median(seconds), "first": first, "memory": memory}))
 
 

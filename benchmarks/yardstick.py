@@ -17,12 +17,12 @@ SIZES = {
 }
 
 
-def transformer(size: str, dtype: str) -> tuple:
-    """(config, model), of random parameters' shapes."""
+def transformer(size: str, dtype: str, **changes: int) -> tuple:
+    """(config, model), of random parameters' shapes; `changes` are of SIZES."""
     from configs import wmt_base
     from transformer.models import fields as model_fields
 
-    sizes, config = SIZES[size], wmt_base.get_config()
+    sizes, config = {**SIZES[size], **changes}, wmt_base.get_config()
     names = {"d_model": "D", "d_ff": "F", "num_heads": "H", "num_layers": "L"}
     config.model.update({name: sizes[letter] for name, letter in names.items()})
     config.model.dtype = dtype
@@ -116,6 +116,11 @@ def take_turns(
             result = take_turn(module, engine, *options, environment=environment, python=python)
             taken[engine].append(result)
     return taken
+
+
+def peak_memory(usage: Any) -> float:
+    """The GB of a process, of its resource usage (whose KiB are Linux's)."""
+    return usage.ru_maxrss * 1024 / 1e9
 
 
 def timed(run: Callable[[], object], *, least: int, seconds: float) -> Sequence[float]:

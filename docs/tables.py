@@ -99,8 +99,8 @@ def sweep_rows(results: list[dict], without: Collection[str]) -> list[list[str]]
     head += ["nats a token", "ms a step", "commit, CPU"]
     rows = [[*cells(result)] for result in results]
     varied = [i for i in range(len(head)) if len({row[i] for row in rows}) > 1]
-    varied = [i for i in varied if head[i] not in without]
-    return [[row[i] for i in varied] for row in (head, *rows)]
+    shown = [i for i in varied if head[i] not in without]
+    return [[row[i] for i in shown] for row in (head, *rows)]
 
 
 def cells(row: dict) -> Iterator[str]:
