@@ -13,7 +13,7 @@ from helpers import tiny
 
 from configs import cluttered_mnist, image_classification, mnist
 from transformer.errors import UserError
-from transformer.families.images.patches import ConvolutionalStem, interpolate
+from transformer.families.images.patches import ConvolutionalStem
 from transformer.families.images.vision import VisionTransformer
 from transformer.models import fields
 
@@ -63,7 +63,7 @@ def test_a_larger_image_has_the_positions_interpolated(pooling):
     images = np.random.default_rng(0).integers(0, 256, (3, 24, 24, 3)).astype(np.uint8)
     shapes = tiny.shapes(case.model, {"images": images})
     assert jax.tree.map(np.shape, case.params) == jax.tree.map(np.shape, shapes)
-    positions = np.asarray(interpolate(case.params["position_grid"], (6, 6)))
+    positions = jax.image.resize(case.params["position_grid"], (6, 6, 16), "bilinear")
     expected = logits(larger, images, **{**case.params, "position_grid": positions})
     np.testing.assert_allclose(logits(case, images), expected, atol=1e-5)
 

@@ -5,7 +5,7 @@ import logging
 
 import numpy as np
 import pytest
-from helpers import reversal, tiny
+from helpers import reversal
 
 from configs import wmt_base
 from transformer.data import tokenizer
@@ -37,14 +37,11 @@ def options(**changes):
 
 def random_run(ensemble=False):
     """A small model with random params and the toy task's vocabulary, or an ensemble of two."""
-    size = len(reversal.vocabulary().source)
-    models = [tiny.model(source_vocab_size=size, target_vocab_size=size) for _ in range(2)]
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    one, two = (tiny.parameters(models[0], inputs, seed) for seed in (0, 1))
+    models, params = zip(*(reversal.untrained(seed) for seed in (0, 1)), strict=True)
     if not ensemble:
-        return SavedModel(models[0], one, [7], 7, reversal.vocabulary())
-    both = {"members_0": one, "members_1": two}
-    return SavedModel(Ensemble(tuple(models)), both, [7], 7, reversal.vocabulary())
+        return SavedModel(models[0], params[0], [7], 7, reversal.vocabulary())
+    both = {"members_0": params[0], "members_1": params[1]}
+    return SavedModel(Ensemble(models), both, [7], 7, reversal.vocabulary())
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["one", "ensemble"])
@@ -74,7 +71,7 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
         for ids, value in hypotheses:
             pairs.append((source, [*ids, tokenizer.END]))
             expected.append(value)
-    token_log_probs = score.batch_log_probs(run, pairs, rows=len(pairs), length=32)
+    token_log_probs = score.token_log_probs(run, pairs, chosen)
     log_probs = [log_probs_T.sum() for log_probs_T in token_log_probs]
     lengths = np.array([len(target) for _, target in pairs])
     penalties = np.asarray(beam_search.length_penalty(lengths, penalty, alpha))

@@ -77,8 +77,7 @@ def _checked(place: str, values: dict, defaults: dict) -> dict:
         kind, default = type(defaults[name]), defaults[name]
         # An integer is a number, too; `not >=` instead of `<`, because of NaN.
         if type(value) not in (kind, int if kind is float else kind) or not value >= default:
-            expected = KINDS[kind].format(default)
-            raise UserError(f"{place}{name} must be {expected}, found {value!r}")
+            raise UserError(f"{place}{name} must be {KINDS[kind].format(default)}, found {value!r}")
     return defaults | values
 
 

@@ -154,11 +154,7 @@ def class_ids(corpus: LabelledImages, names: tuple[str, ...], split: str) -> np.
 
 
 def batches_of(
-    config: ConfigDict,
-    corpus: LabelledImages,
-    ids: np.ndarray,
-    view: View,
-    seed: int | None,
+    config: ConfigDict, corpus: LabelledImages, ids: np.ndarray, view: View, seed: int | None
 ) -> Batches:
     """Returns the batches of a corpus, one image per row; shuffled by `seed`, in order if None."""
     threads = config.data.num_threads or os.cpu_count()

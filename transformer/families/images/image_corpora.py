@@ -137,7 +137,7 @@ class Imagenet2012(imagenet.Builder, skip_registration=True):
         return io.BytesIO(file.getvalue())
 
 
-KNOWN = {"cifar10": Cifar10, "imagenet2012": Imagenet2012}
+KNOWN = {OWN: OwnImages, "cifar10": Cifar10, "imagenet2012": Imagenet2012}
 
 
 def load(
@@ -145,23 +145,20 @@ def load(
 ) -> LabelledImages:
     """Returns one split of labelled images; prepares it under `data_dir` first if necessary.
 
-    `corpus` is OWN or a name in KNOWN. A split may be sliced as in TFDS: 'train[:55000]',
+    `corpus` is a name in KNOWN. A split may be sliced as in TFDS: 'train[:55000]',
     'train[90%:]'. For OWN it is a stem in `directory` (see `image_files.find`). `key` is the
     split's config key, for error messages. UserError for a split that is missing or cannot be
     prepared.
     """
-    check_value("data.corpus", corpus, (OWN, *KNOWN))
+    check_value("data.corpus", corpus, tuple(KNOWN))
     data_dir = local_folder(data_dir)
     # Own images are prepared as one split, 'images': for 'train[:90%]' TFDS reads 'images[:90%]'.
     stem, bracket, part = split.partition("[")
-    files, config = (), None
+    kind, files, config = KNOWN[corpus], (), None
     if corpus == OWN:
         images = image_files.find(pathlib.Path(os.path.expanduser(directory)), stem, key)
         name = f"{len(images.classes)}-classes-{images.digest[:16]}"
         files, stem, config = images.files, "images", OwnConfig(name=name, images=images)
-        kind = OwnImages
-    else:
-        kind = KNOWN[corpus]
     builder = tfds_corpora.prepare_corpus(kind, config, data_dir)
     split_of_builder = stem + bracket + part
     try:

@@ -84,13 +84,14 @@ def assemble(
     on padding. An item's augmentation depends on `key` = (seed, t) and the item only. Images are
     decoded in `num_threads` threads.
     """
+    is_random = view.padding or view.flip or view.min_area
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), example(shape[0], view))
     encoded, labels, names = images.read(items)
 
     def fill(part: range) -> None:
         # The draws depend on (seed, t, item), not on the thread or on the row.
         for i in part:
-            rng = np.random.default_rng((*key, int(items[i]))) if is_random(view) else None
+            rng = np.random.default_rng((*key, int(items[i]))) if is_random else None
             array = viewed(decode(encoded[i], names[i], view.channels), view, rng)
             batch["inputs"]["images"][row_of_item[i]] = array
 
@@ -119,11 +120,6 @@ def from_pixels(pixels: np.ndarray) -> Image.Image:
             f"{pixels.dtype} {list(pixels.shape)}"
         )
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-
-
-def is_random(view: View) -> bool:
-    """Returns whether a view has random augmentation."""
-    return bool(view.padding or view.flip or view.min_area)
 
 
 def viewed(image: Image.Image, view: View, rng: np.random.Generator | None) -> np.ndarray:

@@ -1,12 +1,10 @@
-"""Images -> vectors of patches, by a linear map or by convolutions; positions on their grid."""
+"""Images -> vectors of patches, by a linear map or by convolutions."""
 
 import math
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
-
-Array = jax.Array
+from jax import Array
 
 
 class LinearPatches(nn.Module):
@@ -70,8 +68,3 @@ class ConvolutionalStem(nn.Module):
     def _channels(self) -> list[int]:
         """Returns the channels after each halving: 16, 32, 64 for d_model 64 and 3 halvings."""
         return [max(1, self.d_model >> i) for i in reversed(range(self.num_halvings))]
-
-
-def interpolate(positions_HWD: Array, grid: tuple[int, int]) -> Array:
-    """Returns learned positions interpolated bilinearly to `grid` (height, width), [*grid, D]."""
-    return jax.image.resize(positions_HWD, (*grid, positions_HWD.shape[-1]), "bilinear")

@@ -5,14 +5,13 @@ import math
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import UserError
 from transformer.families.images import patches
 from transformer.models import dense, stack
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View
-
-Array = jax.Array
 
 
 class VisionTransformer(nn.Module):
@@ -74,7 +73,7 @@ class VisionTransformer(nn.Module):
         x_BHWD = self.patches(normalised)
         B, H, W, D = x_BHWD.shape
         if self.options.positions == "learned":
-            x_BHWD += patches.interpolate(self.grid_HWD, (H, W))
+            x_BHWD += jax.image.resize(self.grid_HWD, (H, W, D), "bilinear")
         # The patch at (h, w) of the grid becomes position h * W + w.
         x_BSD = x_BHWD.reshape(B, -1, D)
         if self.pooling == "token":

@@ -62,8 +62,7 @@ def probabilities(
     for i, row in enumerate(rows):
         groups[tuple(x.shape for x in row.values())].append(i)
     for group in groups.values():
-        for start in range(0, len(group), batch_size):
-            batch = group[start : start + batch_size]
+        for batch in batch_sizes.chunks(group, batch_size):
             what = f"a batch of {len(batch)} lines"
             with memory.fits_in_memory(what, "lower config.classify.batch_size"):
                 probabilities_BV = _batch_probabilities(run, [rows[i] for i in batch])
@@ -75,13 +74,9 @@ def probabilities(
 def _batch_probabilities(run: saved_model.SavedModel, rows: list[Row]) -> np.ndarray:
     """Returns the probabilities [B, V] of rows of equal shapes; padding rows come last."""
     padded = batch_sizes.rows_in_powers_of_4(len(rows), layout.num_devices(run.params))
-
-    # Stacks an input of all rows, [B, ...], with zeros for padding.
-    def stack(*arrays: np.ndarray) -> np.ndarray:
-        empty = np.zeros((padded - len(rows), *arrays[0].shape), arrays[0].dtype)
-        return np.concatenate([np.stack(arrays), empty])
-
-    inputs = layout.shard_rows(jax.tree.map(stack, *rows), run.params)
+    padding = [jax.tree.map(np.zeros_like, rows[0])] * (padded - len(rows))
+    inputs = jax.tree.map(lambda *arrays: np.stack(arrays), *rows, *padding)
+    inputs = layout.shard_rows(inputs, run.params)
     return np.asarray(classifiers.probabilities(run.params, inputs, model=run.model))
 
 

@@ -37,15 +37,14 @@ class Characters:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Returns the texts of ids, U+FFFD for UNKNOWN; the other special ids are dropped."""
-        # Ids below FIRST are special, id FIRST + i is characters[i].
-        special = {UNKNOWN: "\ufffd", PAD: "", END: "", START: ""}
-        character = lambda i: special[i] if i < FIRST else self.characters[i - FIRST]
-        return ["".join(character(int(i)) for i in text) for text in ids]
+        # The special ids 0 to 3 are PAD, END, UNKNOWN and START.
+        text_of_id = ["", "", "\ufffd", "", *self.characters]
+        return ["".join(text_of_id[i] for i in text) for text in ids]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the characters of ids, and names of the special ids."""
-        names = ("<pad>", "</s>", "<unk>", "<s>")
-        return [names[i] if i < FIRST else self.characters[i - FIRST] for i in map(int, ids)]
+        names = ["<pad>", "</s>", "<unk>", "<s>", *self.characters]
+        return [names[i] for i in ids]
 
     def surfaces(self, text: str) -> list[tuple[str, str]]:
         """Returns each (piece, part of the text) of a text: each character twice."""

@@ -41,8 +41,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     interactive = sys.stdin.isatty()
     # A JSON object can only be written as a whole.
     stream = form == "text" and (interactive or options.stream)
-    texts = lines.read(sys.stdin.buffer)
-    values = lines.columns(texts, ("prompt",), needed=1, form=form)
+    values = lines.columns(lines.read(sys.stdin.buffer), ("prompt",), needed=1, form=form)
     vocabulary = vocabularies.read(workdir, config)
     prompts = read_prompts(values, vocabulary, config.data.context_length)
     run = saved_model.load(config, workdir)

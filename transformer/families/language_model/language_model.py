@@ -4,16 +4,14 @@ It is the Transformer's decoder without cross-attention: P(x_t | x_<t) of one st
 """
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.models import cache as decoder_cache
 from transformer.models import dense, stack
 from transformer.models.cache import Cache
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import self_view
-
-Array = jax.Array
 
 
 class LanguageModel(nn.Module):

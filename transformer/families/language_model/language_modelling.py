@@ -80,8 +80,7 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
 def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = vocabularies.read(folder, config)
-    tokens = splits.prepared_tokens(config, vocab)
-    ids = tokens.sides["text"].ids
+    ids = splits.prepared_tokens(config, vocab).sides["text"].ids
     rows = streams.windows(len(ids), config.data.context_length)
     # Training shifts windows at random; evaluation has each token as a target once.
     assemble = functools.partial(streams.assemble_shifted, ids)

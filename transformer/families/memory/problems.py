@@ -64,8 +64,7 @@ def row_length(problem: Problem, length: int, symbols: int) -> int:
 
 def text(ids: np.ndarray, problem: Problem, symbols: int) -> str:
     """Returns ids as text: '3 0 | 3' in copying, 'k3 v0 k3' in recall; '_' is padding."""
-    names = ["_", "|"]
-    names += [f"{prefix}{i}" for prefix in problem.prefixes for i in range(symbols)]
+    names = ["_", "|", *(f"{prefix}{i}" for prefix in problem.prefixes for i in range(symbols))]
     return " ".join(names[i] for i in ids)
 
 

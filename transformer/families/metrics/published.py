@@ -35,11 +35,10 @@ def published(config: ConfigDict) -> Callable:
         for name, metric in metrics.items():
             scores |= with_interval(name, metric, hypotheses, references)
         del scores["bleu"], scores["chrf"]  # which every result has
-        extra = config.decode.extra_length
         return {
             **scores,
             "empty": sum(not line.strip() for line in hypotheses),
-            "over_long": over_long(sources, hypotheses, vocabulary, extra),
+            "over_long": over_long(sources, hypotheses, vocabulary, config.decode.extra_length),
         }
 
     return score

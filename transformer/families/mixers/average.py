@@ -2,15 +2,13 @@
 Transformer via an Average Attention Network")."""
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.models import dense
 from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View
-
-Array = jax.Array
 
 
 class Average(nn.Module):

@@ -1,12 +1,12 @@
 """Functions that recurrent mixers share: starts of texts, a scan over chunks, a step of beams."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from transformer.models import dense
 from transformer.models.cache import Queries
 
 Array = jax.Array
@@ -41,20 +41,16 @@ def scan_chunks(function: Callable, state: Tree, arrays: Tree, chunk: int) -> tu
     T = jax.tree.leaves(arrays)[0].shape[1]
     # A step of decoding may be shorter than a chunk.
     chunk = min(T, chunk)
-    split = functools.partial(_split, chunk=chunk, count=-(-T // chunk))
+    count = -(-T // chunk)
+    pad = lambda x: jnp.pad(x, [(0, 0), (0, count * chunk - T), *[(0, 0)] * (x.ndim - 2)])
+    # [B, T, ...] -> [count, B, chunk, ...], because lax.scan loops over axis 0.
+    split = lambda x: dense.split(pad(x), count)
     # In a loop, preventing common subexpression elimination is unnecessary, and costs time.
     function = jax.checkpoint(function, prevent_cse=False)
     state, y = jax.lax.scan(function, state, jax.tree.map(split, arrays))
-    # [n, B, chunk, ...] -> [B, n * chunk, ...], without the padding after T.
-    count, B, _, *rest = y.shape
+    # [count, B, chunk, ...] -> [B, count * chunk, ...], without the padding after T.
+    _, B, _, *rest = y.shape
     return state, y.swapaxes(0, 1).reshape(B, count * chunk, *rest)[:, :T]
-
-
-def _split(x: Array, chunk: int, count: int) -> Array:
-    """Returns x [B, T, ...] as [count, B, chunk, ...], because lax.scan loops over axis 0."""
-    B, T, *rest = x.shape
-    padding = [(0, 0), (0, count * chunk - T), *[(0, 0)] * len(rest)]
-    return jnp.pad(x, padding).reshape(B, count, chunk, *rest).swapaxes(0, 1)
 
 
 def step_beams(

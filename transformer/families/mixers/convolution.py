@@ -1,8 +1,8 @@
 """Gated convolution (Gehring et al. 2017, "Convolutional Sequence to Sequence Learning")."""
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import check_value
 from transformer.families.mixers import shifts
@@ -10,8 +10,6 @@ from transformer.models import dense
 from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View
-
-Array = jax.Array
 
 
 class Convolution(nn.Module):
@@ -33,8 +31,7 @@ class Convolution(nn.Module):
         self.inner = dense.linear(self.dtype)(2 * self.options.d_model)
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
-        first = shifts.first_offset(self.width, self.causal)
-        offsets = range(first, first + self.width)
+        offsets = shifts.offsets(self.width, self.causal)
         return self._gated([shifts.shifted(x_BTD, view.segments_BT, i) for i in offsets])
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:

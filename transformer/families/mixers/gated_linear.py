@@ -2,8 +2,8 @@
 Transformers with Hardware-Efficient Training")."""
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import check_value
 from transformer.families.mixers import chunked_scan
@@ -11,8 +11,6 @@ from transformer.models import boxes, dense
 from transformer.models.cache import Queries
 from transformer.models.layer_options import LayerOptions, head_sizes
 from transformer.models.masks import View
-
-Array = jax.Array
 
 GATE_RANK = 16  # of W_1 W_2 (section 4.4)
 TEMPERATURE = 16  # tau: gates are the 16th root of sigmoids (section 4.4)
@@ -45,8 +43,7 @@ class GatedLinear(nn.Module):
     chunk: int = 16  # positions computed at once; affects only the cost
 
     def setup(self) -> None:
-        rule = f"at least 1 and at most {LONGEST_CHUNK}"
-        check_value("model.mixer.chunk", self.chunk, rule)
+        check_value("model.mixer.chunk", self.chunk, f"at least 1 and at most {LONGEST_CHUNK}")
         options, H, (K, C) = self.options, self.options.num_heads, head_sizes(self.options)
         linear = dense.linear(self.dtype)
         projection = dense.linear(self.dtype, nn.DenseGeneral, use_bias=options.attention_bias)

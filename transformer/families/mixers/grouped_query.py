@@ -1,15 +1,13 @@
 """Self-attention in which groups of query heads share a head of keys and values (Ainslie et al.
 2023, "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints")."""
 
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import UserError, check_value
 from transformer.models.attention import SelfAttention
 from transformer.models.cache import KeysValues
 from transformer.models.masks import View
-
-Array = jax.Array
 
 
 class GroupedQuery(SelfAttention):
@@ -37,9 +35,7 @@ class GroupedQuery(SelfAttention):
             )
         super().setup()
 
-    @property
-    def key_heads(self) -> int:
-        return self.num_key_heads
+    key_heads = property(lambda self: self.num_key_heads)
 
     def attend_to(
         self, q_BTHK: Array, keys_values: KeysValues, view: View, *, train: bool

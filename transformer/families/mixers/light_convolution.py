@@ -42,13 +42,12 @@ class LightConvolution(nn.Module):
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         h_BTD = nn.glu(self.inner(x_BTD))
         weights_BTJH = self._normalised_weights(h_BTD, train=train)
-        first = shifts.first_offset(self.width, self.causal)
+        offsets = shifts.offsets(self.width, self.causal)
         if view.segments_BT is not None:
-            offsets = range(first, first + self.width)
             same_BTJ = jnp.stack([shifts.same_text(view.segments_BT, i) for i in offsets], axis=2)
             weights_BTJH = jnp.where(same_BTJ[..., None], weights_BTJH, 0)
         # P = T + width - 1: tap j of position t is at t + j.
-        h_BPD = _pad(h_BTD, -first, self.width - 1 + first)
+        h_BPD = _pad(h_BTD, -offsets[0], offsets[-1])
         return self.outer(self._sum_taps(weights_BTJH, h_BPD))
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
@@ -102,8 +101,7 @@ class DynamicConvolution(LightConvolution):
 
     def setup(self) -> None:
         self._make_maps()
-        linear = dense.linear(self.dtype, use_bias=False)
-        self.weights = linear(self.width * self.options.num_heads)
+        self.weights = dense.linear(self.dtype, use_bias=False)(self.width * self.options.num_heads)
 
     def multiply_adds(self, length: int) -> int:
         options = self.options

@@ -5,8 +5,8 @@ It takes O(r T D) to attend to r positions, not O(T^2 D) (last row of the paper'
 
 import functools
 
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import check_value
 from transformer.models import cache
@@ -14,7 +14,6 @@ from transformer.models.attention import SelfAttention
 from transformer.models.cache import KeysValues, Queries, Slots
 from transformer.models.masks import View, same_segment
 
-Array = jax.Array
 SHORTEST_BLOCK = 16  # even for shorter windows, because products of fewer rows are not faster
 
 

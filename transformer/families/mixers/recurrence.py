@@ -68,11 +68,7 @@ class Lstm(nn.Module):
         return zeros, zeros
 
     def _read(
-        self,
-        direction: int,
-        x_BTF: Array,
-        segments_BT: Array | None,
-        carry: tuple[Array, Array],
+        self, direction: int, x_BTF: Array, segments_BT: Array | None, carry: tuple[Array, Array]
     ) -> tuple[Array, tuple[Array, Array]]:
         """Returns the outputs [B, T, E] and the last (c, h); x are the gates' inputs, F = 4 E."""
         starts_BT = chunked_scan.text_starts(x_BTF, segments_BT)

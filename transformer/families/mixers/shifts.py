@@ -6,13 +6,14 @@ import jax.numpy as jnp
 Array = jax.Array
 
 
-def first_offset(width: int, causal: bool) -> int:
-    """Returns the offset of the first of `width` neighbouring positions that a position reads.
+def offsets(width: int, causal: bool) -> range:
+    """Returns the offsets of the `width` neighbouring positions that a position reads.
 
     If causal, they end at the position itself: -2 -1 0 for width 3. Otherwise it is in the middle:
     -1 0 1. An even width has one more before than after it: -2 -1 0 1.
     """
-    return -(width - 1) if causal else -(width // 2)
+    first = -(width - 1) if causal else -(width // 2)
+    return range(first, first + width)
 
 
 def shifted(x_BTD: Array, segments_BT: Array | None, offset: int) -> Array:

@@ -25,9 +25,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
     sentences whose brackets are all right. Sentences of punctuation alone do not count.
     """
     pairs = zip(map(trees.from_text, hypotheses), map(trees.from_text, references), strict=True)
-    counts = [
-        counted for hypothesis, reference in pairs if (counted := count(hypothesis, reference))
-    ]
+    counts = [*filter(None, (count(*pair) for pair in pairs))]
     matched, predicted, expected = np.sum([(0, 0, 0), *counts], axis=0).tolist()
     complete = sum(len({*counted}) == 1 for counted in counts)
     return {

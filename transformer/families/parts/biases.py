@@ -3,15 +3,14 @@
 import math
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import check_value
 from transformer.models import dense
 from transformer.models.masks import View
 from transformer.models.positions import Positions
 
-Array = jax.Array
 T5_BUCKETS = 32  # of distances, as in T5
 
 
@@ -19,8 +18,7 @@ class Alibi(Positions):
     """A bias that falls with the distance (Press et al. 2022, "Train Short, Test Long")."""
 
     def scores(self, scores_BHTS: Array, q_BTHK: Array, score: nn.Module, view: View) -> Array:
-        positions = view.query_positions_BT, view.key_positions_BS
-        return scores_BHTS + alibi(*positions, q_BTHK.shape[2])
+        return scores_BHTS + alibi(view.query_positions_BT, view.key_positions_BS, q_BTHK.shape[2])
 
 
 class T5(Positions):
@@ -34,13 +32,11 @@ class T5(Positions):
     max_distance: int = 128  # all farther keys are in the last bucket
 
     def setup(self) -> None:
-        rule = f"above {T5_BUCKETS}"
-        check_value("model.positions.max_distance", self.max_distance, rule)
+        check_value("model.positions.max_distance", self.max_distance, f"above {T5_BUCKETS}")
 
     @nn.compact
     def scores(self, scores_BHTS: Array, q_BTHK: Array, score: nn.Module, view: View) -> Array:
-        shape = q_BTHK.shape[2], T5_BUCKETS
-        bias_HR = self.param("distance_bias", dense.normal(0.02), shape)
+        bias_HR = self.param("distance_bias", dense.normal(0.02), (q_BTHK.shape[2], T5_BUCKETS))
         positions = view.query_positions_BT, view.key_positions_BS
         rows_BTS = t5_buckets(*positions, self.max_distance, self.causal)
         # [H, R] -> [H, B, T, S] -> [B, H, T, S].

@@ -56,8 +56,7 @@ class Shaw(Positions):
         return context_BTHC + jnp.einsum("BHTR,HRC->BTHC", weights_BHTR, values_HRC)
 
     def _rows(self, view: View) -> Array:
-        positions = view.query_positions_BT, view.key_positions_BS
-        return distance_rows(*positions, self.max_distance)
+        return distance_rows(view.query_positions_BT, view.key_positions_BS, self.max_distance)
 
 
 def distance_rows(query_positions_BT: Array, key_positions_BS: Array, max_distance: int) -> Array:

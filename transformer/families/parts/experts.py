@@ -4,15 +4,13 @@ Transformers: Scaling to Trillion Parameter Models with Simple and Efficient Spa
 import math
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import check_value
 from transformer.models import dense
 from transformer.models.layers import FeedForward
 from transformer.models.masks import View
-
-Array = jax.Array
 
 
 class Experts(FeedForward):

@@ -1,13 +1,11 @@
 """Feed-forward networks with other activations, gated, and none."""
 
 import flax.linen as nn
-import jax
+from jax import Array
 
 from transformer.errors import check_value
 from transformer.models import dense
 from transformer.models.layers import FeedForward
-
-Array = jax.Array
 
 
 class Gelu(FeedForward):

@@ -1,14 +1,12 @@
 """Other positions of the input than the paper's."""
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import UserError
 from transformer.models import boxes, dense
 from transformer.models.positions import Encoding, Positions, waves
-
-Array = jax.Array
 
 
 class Halves(Encoding):
@@ -31,6 +29,7 @@ class Appended(Positions):
     encoding: str = "interleaved"  # of the input
 
     limit = property(lambda self: self._encoding(parent=None).limit)
+    multiply_adds = property(lambda self: 2 * self.options.d_model**2)
 
     @nn.compact
     def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
@@ -49,7 +48,3 @@ class Appended(Positions):
     def _encoding(self, **parent: None) -> Positions:
         given = {"options": self.options, "max_positions": self.max_positions}
         return boxes.part("positions", self.encoding, **given)(**parent)
-
-    @property
-    def multiply_adds(self) -> int:
-        return 2 * self.options.d_model**2

@@ -3,11 +3,9 @@
 from collections.abc import Callable
 
 import flax.linen as nn
-import jax
+from jax import Array
 
 from transformer.models.layers import Residual
-
-Array = jax.Array
 
 
 class NoResidual(Residual):

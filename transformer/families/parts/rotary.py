@@ -1,15 +1,13 @@
 """Rotary positions (Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position
 Embedding")."""
 
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import UserError
 from transformer.models import boxes
 from transformer.models.layer_options import head_sizes
 from transformer.models.positions import Positions, waves
-
-Array = jax.Array
 
 
 class Rotary(Positions):

@@ -43,6 +43,8 @@ class Cell(nn.RNNCellBase):
     forget_bias: float  # added to the logits of an LSTM's forget gate
     normalised: bool = False
 
+    num_feature_axes = 1  # flax's RNN asks for it
+
     @nn.compact
     def __call__(self, carry: tuple[Array, Array] | Array, x_BD: Array) -> tuple:
         """Returns the next carry, and h."""
@@ -69,10 +71,6 @@ class Cell(nn.RNNCellBase):
         """Returns zeros."""
         zeros = jnp.zeros((*input_shape[:-1], self.features))
         return (zeros, zeros) if self.kind == "lstm" else zeros
-
-    @property
-    def num_feature_axes(self) -> int:
-        return 1
 
 
 def gru_state(x_BF: Array, h_BF: Array, h_BC: Array) -> Array:

@@ -24,12 +24,9 @@ RULES = {
     "attention": recurrent_step.KINDS,
     "attention_place": recurrent_step.PLACES,
     "window": recurrent_step.WINDOWS,
-    "window_radius": "at least 1",
-    "location_positions": "at least 1",
     "tied_embeddings": ("all", "none"),
-    "num_layers": "at least 1",
+    **dict.fromkeys(("d_model", "num_layers", "window_radius", "location_positions"), "at least 1"),
     "forget_bias": "at least 0",
-    "d_model": "at least 1",
     "dropout_rate": "at least 0 and below 1",
 }
 

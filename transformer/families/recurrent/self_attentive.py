@@ -5,20 +5,15 @@ different parts of the text. The queries are learned constants; the paper calls 
 """
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.families.recurrent import intra_attention
 from transformer.families.recurrent.cells import Cell
 from transformer.models import dense, fields
 from transformer.models.attention import attend
 
-Array = jax.Array
-RULES = {
-    **intra_attention.RULES,
-    "num_hops": "at least 1",
-    "penalty": "at least 0",
-}
+RULES = intra_attention.RULES | {"num_hops": "at least 1", "penalty": "at least 0"}
 
 
 class SelfAttentive(nn.Module):

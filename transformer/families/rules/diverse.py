@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from transformer.data.tokenizer import Pieces
 from transformer.decoding import beam_search
 from transformer.decoding.beam_search import Bounds, DecodingState, Step
-from transformer.decoding.methods import Decode, Method, Rule, check_num_hypotheses
+from transformer.decoding.methods import Decode, Method, Rule
 from transformer.errors import UserError
 from transformer.models.cache import reorder
 
@@ -28,17 +28,12 @@ def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
             f"config.decode.groups={decode.groups} must divide "
             f"config.decode.beam_width={decode.beam_width}"
         )
-    check_num_hypotheses(decode, "beam_width")
-    options = {"groups": decode.groups, "diversity": decode.diversity}
-    options |= {"penalty": decode.length_penalty, "alpha": decode.length_alpha}
-    size = decode.beam_width // decode.groups
-    options |= {"stopping": decode.stopping, "num_hypotheses": min(size, decode.num_hypotheses)}
-    return Method(
-        extend,
-        tuple(options.items()),
-        num_beams=decode.beam_width,
-        num_returned=decode.beam_width,
-        rank=distinct,
+    made, size = beam_search.method(decode), decode.beam_width // decode.groups
+    options = {**dict(made.options), "groups": decode.groups, "diversity": decode.diversity}
+    options["num_hypotheses"] = min(size, decode.num_hypotheses)
+    # The hypotheses of all groups are returned, to be ranked together.
+    return made._replace(
+        extend=extend, options=tuple(options.items()), num_returned=decode.beam_width, rank=distinct
     )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 from ml_collections import ConfigDict
 
 from transformer.data.tokenizer import END, START
@@ -21,8 +21,6 @@ from transformer.tasks import saved_model, vocabularies
 from transformer.tasks.saved_model import SavedModel
 from transformer.workdir import saved_config
 
-Array = jax.Array
-
 
 class Fused(nn.Module):
     """A translation model with a language model; its cache is a pair, its memory the former's."""
@@ -31,9 +29,7 @@ class Fused(nn.Module):
     language: nn.Module
     weight: float
 
-    @property
-    def dtype(self) -> str:
-        return getattr(self.translation, "dtype", "float32")
+    dtype = property(lambda self: getattr(self.translation, "dtype", "float32"))
 
     @property
     def position_limit(self) -> float:
@@ -66,7 +62,7 @@ class Fused(nn.Module):
 
     def _sum(self, logits: Array, of_language: Array) -> Array:
         logits, of_language = (x.astype(jnp.float32) for x in (logits, of_language))
-        return jax.nn.log_softmax(logits) + self.weight * jax.nn.log_softmax(of_language)
+        return nn.log_softmax(logits) + self.weight * nn.log_softmax(of_language)
 
 
 def _begun(tokens: Array) -> Array:

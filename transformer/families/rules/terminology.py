@@ -95,8 +95,7 @@ def extend(
     may not behind a phrase with END. `options` are those of beam_search.select.
     """
     if bounds.required_BPL is None:
-        given = {"never": never, "rules": rules, **options}
-        return beam_search.extend(step, memory, bounds, state, **given)
+        return beam_search.extend(step, memory, bounds, state, never=never, rules=rules, **options)
     t, (B, W), phrases_BPL = state.t, state.scores_BW.shape, bounds.required_BPL
     is_whole_BP = (phrases_BPL == END).any(axis=2)
     phrases_BPL = jnp.where(phrases_BPL == END, PAD, phrases_BPL)
@@ -125,8 +124,7 @@ def extend(
     log_probs_BN = beam_search.take_along_axis(log_probs_BX, index_BN, axis=1)
     is_same_BNN = jnp.tril(index_BN[:, :, None] == index_BN[:, None], -1)
     log_probs_BN = jnp.where(is_same_BNN.any(axis=2), -jnp.inf, log_probs_BN)
-    continued = beam_search.continuations(log_probs_BN, index_BN, V, state)
-    _, parents_BN, tokens_BNT, ends_BN = continued
+    _, parents_BN, tokens_BNT, ends_BN = beam_search.continuations(log_probs_BN, index_BN, V, state)
 
     progress_BNP = progress(tokens_BNT, t + 1, phrases_BPL)
     # At max_length all beams end. Those that lack a phrase count only if there are no others.

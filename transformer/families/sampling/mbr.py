@@ -31,12 +31,10 @@ def rank(texts: Sequence[str], *, utility: str) -> list[tuple[str, float]]:
     """
     metric = sacrebleu.CHRF() if utility == "chrf" else sacrebleu.BLEU(effective_order=True)
     counts = collections.Counter(texts)
-    ranking = []
-    # Score each distinct text once against each distinct reference, weighted by its count.
-    for text in counts:
-        total = sum(
-            count * metric.sentence_score(text, [reference]).score
-            for reference, count in counts.items()
-        )
-        ranking.append((text, total / len(texts)))
-    return sorted(ranking, key=lambda pair: -pair[1])
+
+    # Each distinct text has one score against each distinct reference, weighted by its count.
+    def mean_utility(text: str) -> float:
+        scores = (n * metric.sentence_score(text, [y]).score for y, n in counts.items())
+        return sum(scores) / len(texts)
+
+    return sorted(((text, mean_utility(text)) for text in counts), key=lambda pair: -pair[1])

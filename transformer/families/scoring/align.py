@@ -1,12 +1,10 @@
 """--mode=align: word alignments of sentence pairs, by attention weights."""
 
 import bisect
-import functools
 import re
 import sys
 from pathlib import Path
 
-import jax
 import numpy as np
 from ml_collections import ConfigDict
 
@@ -60,9 +58,8 @@ def _cross_shape(run: SavedModel, architecture: str) -> tuple[int, int]:
     # A pair of one piece each, because L and H do not depend on the lengths.
     side = np.ones((1, 1), np.int32)
     inputs = pairs.inputs_of_single_pairs(side, side)
-    weights_of = functools.partial(attention_weights.batch_weights, model=run.model)
     # eval_shape traces the shapes, and allocates nothing.
-    shapes_of = jax.eval_shape(weights_of, run.params, inputs)
+    shapes_of = attention_weights.batch_weights.eval_shape(run.params, inputs, model=run.model)
     if "cross" not in shapes_of:
         raise UserError(
             "--mode=align needs one model with cross-attention: config.architecture="

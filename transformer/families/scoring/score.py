@@ -97,7 +97,10 @@ def over_long(number: int, source: list[int], target: list[int], options: Config
 def token_log_probs(
     run: SavedModel, ids: list[tuple[list[int], list[int]]], options: ConfigDict
 ) -> list[np.ndarray]:
-    """Returns log P of each target id [T] of each pair, in order; `options` is config.decode."""
+    """Returns log P of each target id [T] given source and earlier ids, of each pair, in order.
+
+    `options` is config.decode.
+    """
     devices = layout.num_devices(run.params)
     longest = [max(map(len, both)) for both in ids]
     # Batches of similar length, longest first, each padded to a power of two. values[i] undoes the
@@ -110,27 +113,14 @@ def token_log_probs(
         # For few static shapes, a device has 4^n rows, within the batch size.
         rows = devices * batch_sizes.next_power(4, -(-len(order) // devices), most=most)
         batch, order = order[:rows], order[rows:]
-        log_probs = batch_log_probs(run, [ids[i] for i in batch], rows=rows, length=length)
-        for i, log_probs_T in zip(batch, log_probs, strict=True):
-            values[i] = log_probs_T
+        # The arrays of both sides, [rows, length]; rows beyond the batch are padding.
+        sides = zip(*(ids[i] for i in batch), strict=True)
+        padded = tuple(tokenizer.padded(side, rows, length) for side in sides)
+        source_BS, target_BT = layout.shard_rows(padded, run.params)
+        log_probs_BT = np.asarray(_log_probs(run.params, source_BS, target_BT, model=run.model))
+        for i, log_probs_T in zip(batch, log_probs_BT, strict=False):
+            values[i] = log_probs_T[: len(ids[i][1])]
     return values
-
-
-def batch_log_probs(
-    run: SavedModel,
-    id_pairs: list[tuple[list[int], list[int]]],
-    *,
-    rows: int,
-    length: int,
-) -> list[np.ndarray]:
-    """Returns log P of each target id given source and earlier ids, from one batch [rows, length].
-
-    `rows` is a multiple of the devices; rows beyond the pairs are padding.
-    """
-    sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*id_pairs, strict=True))
-    source, target = layout.shard_rows(sides, run.params)
-    log_probs_BT = np.asarray(_log_probs(run.params, source, target, model=run.model))
-    return [row[: len(ids)] for row, (_, ids) in zip(log_probs_BT, id_pairs, strict=False)]
 
 
 @functools.partial(jax.jit, static_argnames="model")

@@ -162,11 +162,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
 
 
 def batches_of(
-    config: ConfigDict,
-    folder: Path,
-    corpus: LabelledText,
-    targets: np.ndarray,
-    seed: int | None,
+    config: ConfigDict, folder: Path, corpus: LabelledText, targets: np.ndarray, seed: int | None
 ) -> Batches:
     """Returns a split's texts, or pairs of texts, one per row, each with a target.
 

@@ -6,14 +6,13 @@ order of words.
 """
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.models import dense, fields
 from transformer.models.attention import attend
 from transformer.models.masks import same_segment
 
-Array = jax.Array
 RULES = {
     **dict.fromkeys(("d_model", "d_ff"), "at least 1"),
     "max_distance": "at least 0",
@@ -50,8 +49,7 @@ class Decomposable(nn.Module):
         x_BSD = dense.embed(self.vocab_size, self.d_model, name="embedding")(ids)
         if self.intra_attention:
             # Equations 7 and 8: attention within a text, with a bias per distance.
-            init, R = dense.normal(0.02), 2 * self.max_distance + 1
-            bias_R = self.param("distance_bias", init, (R,))
+            bias_R = self.param("distance_bias", dense.normal(0.02), (2 * self.max_distance + 1,))
             distance_BTS = positions[:, None, :] - positions[:, :, None]
             # With max_distance 2, a word 0, 1, 5 positions later has row 2, 3, 4.
             rows_BTS = jnp.clip(distance_BTS, -self.max_distance, self.max_distance)

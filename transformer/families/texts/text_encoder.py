@@ -4,14 +4,12 @@ Both have the same params except for `head`, so a classifier can start from a pr
 """
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.models import boxes, dense, fields, stack
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import self_view
-
-Array = jax.Array
 
 
 class TextEncoder(nn.Module):
@@ -31,8 +29,7 @@ class TextEncoder(nn.Module):
     def setup(self) -> None:
         stack.check_options(self)
         D = self.options.d_model
-        normal = dense.normal(D**-0.5)
-        self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
+        self.embedding = nn.Embed(self.vocab_size, D, embedding_init=dense.normal(D**-0.5))
         self.add_positions = stack.input_positions(self)
         self.encoder = stack.Stack(self.options, causal=False, dtype=self.dtype)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)

@@ -92,11 +92,6 @@ def labelled(
 # Texts with masked tokens.
 
 
-def max_masked(share: float, length: int) -> int:
-    """Returns an upper bound on the masked tokens of a row of `length`."""
-    return int(share * length) + 1
-
-
 def masked(
     side: Side,
     items: np.ndarray,
@@ -109,15 +104,15 @@ def masked(
 ) -> dict:
     """Returns a batch of texts in which a share of the tokens is masked, to be predicted.
 
-    Input `masked` has their columns, 'targets' their ids, and 'weights' 1, each [rows, max_masked]
-    with zeros after the last. share * n of a row's n tokens (without START) are chosen, rounded at
+    Input `masked` has their columns, 'targets' their ids, and 'weights' 1, each [rows, slots] with
+    zeros after the last. share * n of a row's n tokens (without START) are chosen, rounded at
     random so that the mean is exact. Draws depend on `key` = (seed, t) and the row's first text.
     """
     batch_inputs = inputs(side, items, row_of_item, shape)
     ids, positions, segments = (batch_inputs[name] for name in ("ids", "positions", "segments"))
-    slots = shape[0], max_masked(share, shape[1])
-    columns, targets = np.zeros((2, *slots), np.int32)
-    weights = np.zeros(slots, np.float32)
+    slots = int(share * shape[1]) + 1  # the most masked tokens of a row
+    columns, targets = np.zeros((2, shape[0], slots), np.int32)
+    weights = np.zeros((shape[0], slots), np.float32)
     rows, first = np.unique(row_of_item, return_index=True)
     for row, item in zip(rows, items[first], strict=True):
         random = np.random.default_rng((*key, int(item)))
@@ -131,5 +126,4 @@ def masked(
         fate, random_ids = random.random(count), random.integers(FIRST_PIECE, vocab_size, count)
         replaced = np.where(fate < KEPT + REPLACED, random_ids, MASK)
         ids[row, chosen] = np.where(fate < KEPT, ids[row, chosen], replaced)
-    batch_inputs = {"ids": ids, "masked": columns, "positions": positions, "segments": segments}
-    return {"inputs": batch_inputs, "targets": targets, "weights": weights}
+    return {"inputs": batch_inputs | {"masked": columns}, "targets": targets, "weights": weights}
