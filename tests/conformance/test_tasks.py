@@ -1,6 +1,7 @@
 """Each task of the registry is held to what transformer/tasks/__init__.py says of a task."""
 
 import json
+import math
 import pathlib
 from types import ModuleType
 from typing import NamedTuple
@@ -114,7 +115,16 @@ def test_rows_one_by_one_are_those_of_the_whole_batch(run):
 
 @pytest.mark.slow
 def test_several_devices_take_the_steps_of_one(run):
-    layouts.assert_devices_take_the_steps_of_one(run.config, run.task)
+    steps = lambda *where: layouts.after_steps(run.config, run.task, layouts.layout_of(*where))
+    one = steps("jit", 1, (1, 1, 1))
+    for strategy, mesh in (("pmap", (4, 1, 1)), ("jit", (2, 2, 2))):
+        several = steps(strategy, math.prod(mesh), mesh)
+        close = lambda x, y: np.allclose(x, y, rtol=1e-4, atol=1e-6)
+        for what, found, expected in zip(("params", "sums"), several, one, strict=True):
+            same = jax.tree.map(close, found, expected)
+            assert all(jax.tree.leaves(same)), (
+                f"{run.name}: {mesh} devices ({strategy}) have other {what} than one: {same}"
+            )
 
 
 def test_an_evaluator_is_an_evaluation(run):
@@ -165,10 +175,12 @@ def test_outputs_are_in_the_order_of_the_items(run, tmp_path):
     evaluation, outputs = outputs_of(run.config)
     lengths = {name: len(outputs[name]) for name in evaluation.columns.values()}
     assert len(set(lengths.values())) <= 1, f"{run.name}: outputs have {lengths} lines"
-    if "output" not in evaluation.columns or not is_text(evaluation.files):
-        # It predicts no item by itself, as a language model, or its order is not that of files.
+    files = [pathlib.Path(file) for file in evaluation.files]
+    are_text = files and all(b"\0" not in file.read_bytes() for file in files)
+    if "output" not in evaluation.columns or not are_text:
+        # It predicts no item by itself, as a language model, or its order is not that of lines.
         return
-    for file in map(pathlib.Path, evaluation.files):
+    for file in files:
         first, *others = file.read_bytes().splitlines(keepends=True)
         (tmp_path / file.name).write_bytes(b"".join([*others, first]))
     config = run.config.copy_and_resolve_references()
@@ -179,11 +191,6 @@ def test_outputs_are_in_the_order_of_the_items(run, tmp_path):
     assert rotated[name] == [*outputs[name][1:], outputs[name][0]], (
         f"{run.name}: the outputs {name!r} are not in the order of the split's lines"
     )
-
-
-def is_text(files):
-    """Returns whether a split's items are the lines of these files; without files they are not."""
-    return bool(files) and all(b"\0" not in pathlib.Path(file).read_bytes() for file in files)
 
 
 def test_what_a_model_sows_is_in_the_loss(run):

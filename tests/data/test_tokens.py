@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from helpers.corpora import Source
+from helpers.corpora import Source, lines
 
 from transformer.data import corpora, tokenizer
 from transformer.data.tokens import tokenise
@@ -22,30 +22,15 @@ def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
     assert not same.reads
 
 
-class Lines:
-    """Plain text, which has one side."""
-
-    fingerprint, mixture = "lines", ()
-    encode = staticmethod(corpora.Corpus.encode)
-
-    def __init__(self, lines):
-        self.lines = lines
-
-    def __len__(self):
-        return len(self.lines)
-
-    def chunks(self):
-        yield (self.lines[:8192],)
-        yield (self.lines[8192:],)
-
-
 def test_plain_text_has_one_side(vocabulary, tmp_path):
-    lines = ["abc d", "", "fed"] * 3000  # more than a chunk
+    texts = ["abc d", "", "fed"] * 3000  # more than a chunk
+    (tmp_path / "all.txt").write_bytes(lines(texts))
+    corpus = corpora.load_text("all.txt", directory=str(tmp_path), key="split")
     encoder = vocabulary.source
-    tokens = tokenise(Lines(lines), encoder, tmp_path)
+    tokens = tokenise(corpus, encoder, tmp_path)
     [(name, side)] = tokens.sides.items()
     assert name == "text"
     items = [side.ids[start:stop] for start, stop in itertools.pairwise(side.offsets)]
-    assert [ids.tolist() for ids in items] == encoder.encode(lines)
-    assert encoder.decode(items) == lines
+    assert [ids.tolist() for ids in items] == encoder.encode(texts)
+    assert encoder.decode(items) == texts
     np.testing.assert_array_equal(tokens.lengths, [side.lengths])

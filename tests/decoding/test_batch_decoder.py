@@ -6,8 +6,8 @@ import time
 import jax
 import numpy as np
 import pytest
-from helpers import reversal, tiny
-from helpers.decoders import DECODE, LINES, METHODS, PIECES, build, make_batch_decoder, parts
+from helpers import reversal
+from helpers.decoders import DECODE, LINES, METHODS, build, make_batch_decoder, parts
 
 from transformer.data import tokenizer
 from transformer.decoding import beam_search, compiled
@@ -97,23 +97,13 @@ def test_workers_compile_each_shape_once(untrained, monkeypatch):
     assert seen == dict.fromkeys(stages, 3)
 
 
-def endless(extra_length, **changes):
-    """A BatchDecoder whose model gives the end symbol hardly any probability, and the params."""
-    size = len(PIECES)
-    model = tiny.model(
-        source_vocab_size=size, target_vocab_size=size, num_layers=1, tied_embeddings="none"
-    )
-    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    params["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
-    options = {"beam_width": 1, "extra_length": extra_length, **changes}
-    return make_batch_decoder(model, **options), params
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("extra_length", [3, 60])  # all the room from the start, or from 64 to 128
 def test_an_output_is_at_most_its_source_and_extra_length_long(extra_length):
     """With an improbable end symbol the limit ends outputs; the room grows up to it."""
-    find, params = endless(extra_length)
+    model, params = reversal.untrained(num_layers=1, tied_embeddings="none")
+    params["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
+    find = make_batch_decoder(model, beam_width=1, extra_length=extra_length)
     found = find(params, parts(1, 4, 9))
     lengths = [len(ids) for [(ids, _)] in found]
     assert lengths == [1 + extra_length, 4 + extra_length, 9 + extra_length]

@@ -1,12 +1,16 @@
 """Batches of sentence pairs, as training makes them, and how they are read back."""
 
 import functools
+from pathlib import Path
 
+import jax
 import numpy as np
+from helpers import tiny
 from helpers.corpora import LENGTH
 
 from transformer.data import batches, packing, tokenizer
 from transformer.data import pairs as pair_arrays
+from transformer.tasks import splits, translation, vocabularies
 
 
 def training_batches(tokens, packed, seed, batch_tokens=5 * LENGTH):
@@ -19,6 +23,24 @@ def training_batches(tokens, packed, seed, batch_tokens=5 * LENGTH):
     )
     assemble = functools.partial(pair_arrays.assemble, tokens)
     return batches.Batches(groups, batch_tokens, seed, assemble)
+
+
+def batches_of_a_run(config):
+    """A run's training batches and vocabulary, as a new process makes them."""
+    folder = Path(config.data.directory, "run")
+    config = translation.prepare(config.copy_and_resolve_references(), folder, None)
+    vocabulary = vocabularies.read(folder, config)
+    tokens = splits.prepared_tokens(config, vocabulary)
+    return translation.training_batches(config, tokens), vocabulary
+
+
+def assert_hosts_share(batched, t, rows):
+    """Asserts that the rows of 1, 2 or 4 hosts, one after the other, are those of batch t."""
+    for hosts in (1, 2, 4):
+        share = -(-rows // hosts)
+        parts = [batched.rows(t, host * share, (host + 1) * share) for host in range(hosts)]
+        joined = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        tiny.assert_same_bits(joined, batched.rows(t, 0, hosts * share))
 
 
 def sentences_of(batch):

@@ -60,7 +60,8 @@ def steps(folder):
 
 
 def contents(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+    return {path: path.read_bytes() for path in files}
 
 
 def truncate(path):

@@ -1,6 +1,6 @@
 """Translators and BatchDecoders of small models, and lines for them."""
 
-from helpers import reversal, tiny
+from helpers import reversal
 
 from configs import wmt_base
 from transformer import registry
@@ -33,19 +33,6 @@ LINES = [
 ]
 LINES = ["a b c", "", *LINES[::-2], "a b c", "d " * 18, *LINES[::2], "  ", "ab"]
 FEW = [line for line in LINES if len(line.split()) in (0, 7)]
-
-
-def untrained_model():
-    """(model, params): small, random, over the same vocabulary.
-
-    Its outputs end anywhere, so that batches shrink.
-    """
-    size = len(reversal.vocabulary().source)
-    model = tiny.model(source_vocab_size=size, target_vocab_size=size, num_layers=1)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    params = tiny.parameters(model, inputs, seed=6)
-    params["target_embedding"]["embedding"][tokenizer.END] *= 2
-    return model, params
 
 
 class Echo:

@@ -1,9 +1,7 @@
 """A tiny model and its batches on layouts of up to eight devices."""
 
 import functools
-import math
 
-import jax
 import numpy as np
 from helpers import tiny
 
@@ -62,15 +60,3 @@ def after_steps(config, task, layout, count=3):
         batch, _ = start.load_batch(task.batches, layout, 1, t)
         state, metrics = compiled(state, batch)
     return state.params, metrics
-
-
-def assert_devices_take_the_steps_of_one(config, task):
-    one = after_steps(config, task, layout_of("jit", 1, (1, 1, 1)))
-    for strategy, mesh in (("pmap", (4, 1, 1)), ("jit", (2, 2, 2))):
-        several = after_steps(config, task, layout_of(strategy, math.prod(mesh), mesh))
-        close = lambda x, y: np.allclose(x, y, rtol=1e-4, atol=1e-6)
-        for what, found, expected in zip(("params", "sums"), several, one, strict=True):
-            same = jax.tree.map(close, found, expected)
-            assert all(jax.tree.leaves(same)), (
-                f"{config.task}: {mesh} devices ({strategy}) have other {what} than one: {same}"
-            )

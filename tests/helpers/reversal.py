@@ -67,6 +67,13 @@ def model():
     return tiny.model(**sizes, key_size=0, value_size=0)
 
 
+def untrained(seed=0, **changes):
+    """(model, params): a tiny model over the same vocabulary, with random params."""
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(vocabulary().source))
+    net = tiny.model(**sizes, **changes)
+    return net, tiny.parameters(net, tiny.unpacked(tiny.pairs())["inputs"], seed)
+
+
 def ids(lines):
     """Ids of each line, the end symbol last."""
     return vocabulary().source.encode(lines)

@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.checkpoints import contents
 from helpers.runs import newest, without_times
 
 from transformer.checkpoints import weights
@@ -101,11 +102,6 @@ def test_finished_run_is_only_evaluated_again(tiny_run, tiny_config, tmp_path, c
     assert after[0] == before[0]
     assert after[1][0] == before[1][0] == 160
     tiny.assert_same_bits(after[1][1], before[1][1])
-
-
-def contents(folder):
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
-    return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("changes", [{}, {"vocabulary.size": 285}, {"train.num_steps": 10}])

@@ -3,7 +3,7 @@
 import flax.linen as nn
 import numpy as np
 import pytest
-from helpers import reversal, tiny
+from helpers import reversal
 
 from transformer.data import pairs
 from transformer.tasks import attention_weights
@@ -16,17 +16,10 @@ PARTS = {"encoder": ("encoder", "self_attention"), "decoder": ("decoder", "self_
 PARTS |= {"cross": ("decoder", "cross_attention")}
 
 
-def pieces():
-    return reversal.vocabulary().source
-
-
 @pytest.fixture(scope="module")
 def run():
     """A small model with random params and the toy task's vocabulary: L = 2, H = 2."""
-    size = len(pieces())
-    model = tiny.model(source_vocab_size=size, target_vocab_size=size)
-    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    return SavedModel(model, parameters, [7], 7, reversal.vocabulary())
+    return SavedModel(*reversal.untrained(), [7], 7, reversal.vocabulary())
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +58,8 @@ def test_empty_texts_are_an_end_symbol_each(run):
 
 def test_no_position_is_beyond_the_learned_ones():
     """A model with as many learned positions as the longer text has pieces suffices."""
-    size = len(pieces())
-    sizes = {"source_vocab_size": size, "target_vocab_size": size}
-    model = tiny.model(**sizes, positions="learned", max_positions=20)
-    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    run = SavedModel(model, parameters, [7], 7, reversal.vocabulary())
+    untrained = reversal.untrained(positions="learned", max_positions=20)
+    run = SavedModel(*untrained, [7], 7, reversal.vocabulary())
     weights = attention_weights.pair_weights(run, "a " * 17, "b")
     assert np.isfinite(weights["cross"]).all()
     np.testing.assert_allclose(weights["cross"].sum(axis=-1), 1, rtol=0, atol=1e-6)

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sacrebleu
+from helpers.checkpoints import steps
 from helpers.runs import SUMS
 
 import launch
@@ -80,10 +81,6 @@ def evaluated(run, **changes):
     return json.loads(line)
 
 
-def saved_steps(run, folder="params"):
-    return sorted(int(path.name) for path in (run[0] / folder).iterdir() if path.name.isdigit())
-
-
 @pytest.fixture(scope="module")
 def result(run):
     return evaluated(run)
@@ -92,7 +89,7 @@ def result(run):
 def test_the_result_says_what_it_is(result, run):
     assert result["split"] == "test"
     assert result["weights"] == "average"
-    assert result["steps"] == saved_steps(run)
+    assert result["steps"] == steps(run[0] / "params")
     assert len(result["steps"]) == 3
     assert result["step"] == result["steps"][-1]
     assert result["sentences"] == len(SOURCES)

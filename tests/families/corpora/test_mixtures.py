@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.batching import sentences_of
+from helpers.batching import assert_hosts_share, batches_of_a_run, sentences_of
 from helpers.corpora import lines
 from helpers.corpora import text as random_text
 
@@ -19,7 +19,7 @@ from configs import parallel_text
 from transformer.data import packing, tokenizer
 from transformer.data.batches import Batches
 from transformer.errors import UserError
-from transformer.tasks import splits, translation
+from transformer.tasks import splits
 
 SMALL = {"data.source_language": "de", "data.target_language": "en", "data.batch_tokens": 256}
 SMALL |= {"data.max_length": 32, "data.row_length": 32, "vocabulary.max_sentences": 200}
@@ -47,15 +47,6 @@ def config_of(tmp_path):
     return configure
 
 
-def batches(config):
-    """A run's training batches and vocabulary, as a new process makes them."""
-    folder = Path(config.data.directory, "run")
-    config = translation.prepare(config.copy_and_resolve_references(), folder, None)
-    vocabulary = translation.vocabularies.read(folder, config)
-    tokens = splits.prepared_tokens(config, vocabulary)
-    return translation.training_batches(config, tokens), vocabulary
-
-
 def table(name, **fields):
     """The TOML of a corpus."""
     return f"[{name}]\n" + "".join(f"{x} = {json.dumps(y)}\n" for x, y in fields.items())
@@ -73,7 +64,7 @@ def test_without_a_mixture_nothing_has_changed(config_of, tmp_path):
         (tmp_path / f"validation.{language}").write_bytes(lines(random_text(seed, 20)))
     changes = {"data.train": "train", "data.validation": "validation", "vocabulary.size": 320}
     for pack, expected in ((True, "b8f9cf394a7c8937"), (False, "aaa869c99f496568")):
-        batched, vocabulary = batches(config_of(**changes, **{"data.pack": pack}))
+        batched, vocabulary = batches_of_a_run(config_of(**changes, **{"data.pack": pack}))
         chosen = [batched[t] for t in (0, 7, len(batched) + 1)]
         content = b"".join(x.tobytes() for x in jax.tree.leaves(chosen))
         assert hashlib.sha256(content).hexdigest()[:16] == expected
@@ -85,8 +76,8 @@ def test_without_a_mixture_nothing_has_changed(config_of, tmp_path):
 @PACKED
 def test_a_mixture_of_one_corpus_is_that_corpus(config_of, pack):
     changes = {"data.validation": "small", "data.pack": pack}
-    mixed, vocabulary = batches(config_of(TRAIN, **changes))
-    alone, same = batches(config_of(**changes, **{"data.train": "train"}))
+    mixed, vocabulary = batches_of_a_run(config_of(TRAIN, **changes))
+    alone, same = batches_of_a_run(config_of(**changes, **{"data.train": "train"}))
     assert vocabulary.fingerprint == same.fingerprint
     for t in range(3 * len(alone)):
         tiny.assert_same_bits(alone[t], mixed[t])
@@ -132,7 +123,7 @@ def test_shares_are_exact_and_a_corpus_is_read_whole_before_it_begins_again(seed
 @PACKED
 def test_a_batch_is_the_same_from_start_or_middle_and_on_any_hosts(config_of, pack):
     config = config_of(TWO, **{"data.pack": pack})
-    whole, vocabulary = batches(config)
+    whole, vocabulary = batches_of_a_run(config)
     tags = vocabulary.source.processor.piece_to_id(["▁<2en>", "▁<small>"])
     from_start = [whole[t] for t in range(3 * len(whole))]
     for epoch in range(3):
@@ -145,12 +136,8 @@ def test_a_batch_is_the_same_from_start_or_middle_and_on_any_hosts(config_of, pa
             assert source[0] in tags
             assert not {*source[1:]} & {*tags}
     for t in (len(from_start) - 1, 0, len(whole) + 1):
-        resumed, _ = batches(config)
-        for hosts in (1, 2, 4):
-            share = -(-resumed.shape(t)[0] // hosts)
-            rows = [resumed.rows(t, h * share, (h + 1) * share) for h in range(hosts)]
-            joined = jax.tree.map(lambda *x: np.concatenate(x), *rows)
-            tiny.assert_same_bits(joined, resumed.rows(t, 0, hosts * share))
+        resumed, _ = batches_of_a_run(config)
+        assert_hosts_share(resumed, t, resumed.shape(t)[0])
         tiny.assert_same_bits(resumed[t], from_start[t])
 
 
@@ -184,24 +171,24 @@ def test_filters_drop_pairs_of_their_corpus(config_of, tmp_path, caplog):
 
 def test_a_tag_is_a_piece_that_is_learnt_and_never_split(config_of):
     config = config_of(TWO)
-    side = batches(config)[1].source
+    side = batches_of_a_run(config)[1].source
     assert tokenizer.tags(side) == ["<2en>", "<small>"]
     assert side.pieces(side.encode(["<2en> be ver"])[0])[0] == "▁<2en>"
     assert len(side.encode(["<2de>"])[0]) > 5
     split = {"vocabulary.shared": False, "vocabulary.size": 310}
-    source, target = batches(config_of(TWO, **split))[1]
+    source, target = batches_of_a_run(config_of(TWO, **split))[1]
     assert (tokenizer.tags(source), tokenizer.tags(target)) == (["<2en>", "<small>"], [])
     # Another run's vocabulary must have the tags.
     split["vocabulary.model"] = f"{config.data.directory}/run/vocabulary"
     with pytest.raises(UserError, match=r"\Athe vocabulary lacks \['<2fr>'\] of .*toml: a tag is"):
-        batches(config_of(TWO.replace("2en", "2fr"), **split))
+        batches_of_a_run(config_of(TWO.replace("2en", "2fr"), **split))
 
 
 def test_the_vocabulary_is_learnt_from_the_mixture(config_of, tmp_path):
     """A corpus counts as often as it is read."""
     (tmp_path / "z.tsv").write_bytes(lines(["qqqq zz\tqqqq zz"] * 4))
     toml = lambda x: f"{TRAIN}weight = 1" + "\n" + table("z", files="z.tsv", weight=x, held_out=1)
-    learnt = [batches(config_of(toml(weight)))[1].source for weight in (0.001, 3)]
+    learnt = [batches_of_a_run(config_of(toml(weight)))[1].source for weight in (0.001, 3)]
     assert ["▁qqqq" in side.pieces(range(len(side))) for side in learnt] == [False, True]
 
 
@@ -241,4 +228,4 @@ def test_a_corpus_without_a_pair_is_one_line(config_of, tmp_path):
         splits.pairs(config_of(**{"data.train": "train"}), "validation")
     (tmp_path / "blank.tsv").write_text("a\t\n")
     with pytest.raises(UserError, match=r"\Athe corpus blank has no pair to train on\Z"):
-        batches(config_of(TWO + table("blank", files="blank.tsv", weight=1)))
+        batches_of_a_run(config_of(TWO + table("blank", files="blank.tsv", weight=1)))

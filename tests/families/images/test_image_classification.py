@@ -119,7 +119,6 @@ def test_changed_training_images_are_not_resumed(digits, tmp_path):
     ],
 )
 def test_what_cannot_work_is_one_line(folder, tmp_path, changes, message):
-    with pytest.raises(UserError, match=message) as error:
+    with pytest.raises(UserError, match=rf"\A.*{message}.*\Z"):
         train(folder, tmp_path / "run", **changes)
-    assert "\n" not in str(error.value)
     assert not (tmp_path / "run" / "config.json").exists()

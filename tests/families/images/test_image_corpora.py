@@ -59,9 +59,8 @@ def test_a_split_may_be_a_part(load, tmp_path):
         "train[:": r"config.data.train='train\[:': .*",
         "train[50:]": "has no image",
     }.items():
-        with pytest.raises(UserError, match=message) as error:
+        with pytest.raises(UserError, match=rf"\A.*{message}.*\Z"):
             load(split)
-        assert "\n" not in str(error.value)
 
 
 def test_an_edited_split_is_prepared_again(load, tmp_path):
@@ -140,6 +139,5 @@ def test_without_archives_the_error_names_the_remedy(load, tmp_path, no_network)
         "cifar10": r"cannot download an archive of cifar10 .*data/downloads/manual",
         "cifar": r"config.data.corpus must be one of 'own_images', 'cifar10'.*did you mean cifar10",
     }.items():
-        with pytest.raises(UserError, match=message) as error:
+        with pytest.raises(UserError, match=rf"\A.*{message}.*\Z"):
             load("train", corpus)
-        assert "\n" not in str(error.value)

@@ -117,9 +117,8 @@ def test_what_is_wrong_in_class_folders_is_named(tmp_path, name, content, messag
     write_class_folders(tmp_path / "train", IMAGES, ["cat"] * 5)
     (tmp_path / "train" / name).parent.mkdir(exist_ok=True)
     (tmp_path / "train" / name).write_bytes(content)
-    with pytest.raises(UserError, match=message) as error:
+    with pytest.raises(UserError, match=rf"\A.*{message}.*\Z"):
         list(image_files.find(tmp_path, "train", KEY).contents())
-    assert "\n" not in str(error.value)
 
 
 def test_a_missing_split_says_what_is_expected_and_what_is_there(tmp_path):

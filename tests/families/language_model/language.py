@@ -1,4 +1,4 @@
-"""A tiny language model, its text and its config."""
+"""A tiny language model, its text, its config and its workdir."""
 
 import random
 
@@ -9,7 +9,10 @@ from helpers import tiny
 from configs import language_modelling
 from transformer.families.language_model.language_model import LanguageModel
 from transformer.models import fields
+from transformer.tasks import saved_model, vocabularies
+from transformer.workdir import saved_config
 
+LETTERS = " abcdefgh"
 ARGUMENTS = {
     **language_modelling.get_config().model,
     **{"vocab_size": 13, "d_model": 16, "d_ff": 24, "num_heads": 2, "num_layers": 2},
@@ -58,3 +61,12 @@ def config(folder, changes=None):
     values |= {"evaluate.every": 3, "evaluate.batch_tokens": 8 * 12, "evaluate.samples": 0}
     config.update_from_flattened_dict({**values, **(changes or {})})
     return config
+
+
+def write_run(folder, monkeypatch, config):
+    """Writes a workdir; a model of LETTERS with random params is loaded from then on."""
+    vocabularies.write(folder, config, {"text.characters": LETTERS.encode()})
+    saved_config.write_config(config, folder)
+    untrained = model(vocab_size=len(LETTERS) + 4)
+    loaded = saved_model.SavedModel(untrained, parameters(untrained), [7], 7)
+    monkeypatch.setattr(saved_model, "load", lambda *_: loaded)

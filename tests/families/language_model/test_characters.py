@@ -1,8 +1,10 @@
 """A table of characters: text comes back as it was, and unknown characters are UNKNOWN."""
 
 import pytest
+from helpers.corpora import lines
 from ml_collections import ConfigDict
 
+from transformer.data import corpora
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.families.language_model import characters
@@ -54,22 +56,12 @@ def test_blank_text_has_no_characters():
         characters.learn(["", ""])
 
 
-class Lines:
-    """A corpus of plain text."""
-
-    fingerprint, mixture, lines = "lines", (), ["abc d", "", "fed", "ne\u0301"]
-
-    def __len__(self):
-        return len(self.lines)
-
-    def chunks(self, indices):
-        yield ([self.lines[i] for i in indices],)
-
-
-def test_the_kind_characters_is_learnt_stored_and_loaded():
+def test_the_kind_characters_is_learnt_stored_and_loaded(tmp_path):
     """From all lines, whatever the size of a sample; in the normalisation of the config."""
     options = {"kind": "characters", "size": 0, "character_coverage": 0.5, "normalisation": "nfc"}
     config = ConfigDict({"vocabulary": {**options, "max_sentences": 1}, "train": {"seed": 0}})
-    table = vocabularies.load(config, vocabularies.learn(config, Lines()), "test")
+    (tmp_path / "all.txt").write_bytes(lines(["abc d", "", "fed", "ne\u0301"]))
+    corpus = corpora.load_text("all.txt", directory=str(tmp_path), key="split")
+    table = vocabularies.load(config, vocabularies.learn(config, corpus), "test")
     assert table == characters.Characters(" abcdefné", "nfc")
     assert table.encode(["ne\u0301"]) == table.encode(["né"])

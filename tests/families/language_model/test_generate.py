@@ -9,22 +9,14 @@ from helpers.corpora import learn
 from transformer.errors import UserError
 from transformer.families.language_model import characters, generate
 from transformer.modes import lines
-from transformer.tasks import saved_model, vocabularies
-from transformer.workdir import saved_config
 
-LETTERS = " abcdefgh"
 PROMPTS = ["ab", "", "abc" * 9, "h g"]
 
 
 @pytest.fixture
 def continued(answered, tmp_path, monkeypatch):
     """A function of standard input and options of config.generate: what is written."""
-    model = language.model(vocab_size=len(LETTERS) + 4)
-    loaded = saved_model.SavedModel(model, language.parameters(model), [7], 7)
-    monkeypatch.setattr(saved_model, "load", lambda *_: loaded)
-    config = language.config(tmp_path)
-    vocabularies.write(tmp_path, config, {"text.characters": LETTERS.encode()})
-    saved_config.write_config(config, tmp_path)
+    language.write_run(tmp_path, monkeypatch, language.config(tmp_path))
 
     def run(content, **changes):
         changes = {"max_tokens": 20, **changes}
@@ -126,6 +118,6 @@ def test_a_character_of_several_tokens_is_given_as_a_whole():
 
 
 def test_line_breaks_of_a_prompt_are_line_ends():
-    table = characters.Characters(LETTERS)
+    table = characters.Characters(language.LETTERS)
     [prompt] = generate.read_prompts([{"prompt": "ab\nc"}], table, 12)
     assert prompt.ids == [5, 6, table.end, 7]

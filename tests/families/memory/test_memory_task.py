@@ -1,5 +1,6 @@
 """The task of remembering: what is drawn, the accuracy of each length, and what is refused."""
 
+import functools
 import json
 
 import flax.linen as nn
@@ -48,11 +49,6 @@ def evaluation(config, size=3, split="test"):
 PARAMS = {"not read": jnp.zeros(1)}  # their devices are asked for
 
 
-def sizes_of(problem, length):
-    """The numbers of an item's tokens and answers."""
-    return [len(x) for x in PROBLEMS[problem].draw(np.random.default_rng(0), length, 8)]
-
-
 def items_of(batch):
     """The items of a batch, as tuples of tokens and answers."""
     arrays = batch["inputs"]["tokens"], batch["inputs"]["segments"], batch["targets"]
@@ -97,9 +93,10 @@ def test_training_draws_new_items_of_all_its_lengths(variant):
     config = configure(variant, data__max_length=6)
     batches = memory_task.build(config, None).batches
     items = [item for t in range(20) for item in items_of(batches[t])]
-    tokens, answers = zip(*(sizes_of(variant, length) for length in range(2, 7)), strict=True)
-    assert len(items) == 20 * (240 // max(tokens))
-    assert {len(item) for item in items} == {*map(sum, zip(tokens, answers, strict=True))}
+    draw = functools.partial(PROBLEMS[variant].draw, np.random.default_rng(0))
+    sizes = [[*map(len, draw(length, 8))] for length in range(2, 7)]  # of tokens and answers
+    assert len(items) == 20 * (240 // max(sizes)[0])
+    assert {len(item) for item in items} == {*map(sum, sizes)}
     ids = {i for item in items for i in item}
     assert {*range(2, memory_task.sizes(config, None)["vocab_size"])} == ids - {0, SEPARATOR}
     long = [item for item in items if len(item) == max(map(len, items))]

@@ -1,4 +1,4 @@
-"""Sampling: against the probabilities of a table, closed formulas and greedy search."""
+"""Sampling: against the probabilities of a table and closed formulas."""
 
 import collections
 import functools
@@ -25,7 +25,6 @@ from helpers.table_model import (
 )
 
 from transformer.data.tokenizer import END
-from transformer.decoding import beam_search
 from transformer.families.sampling import sampling
 
 
@@ -114,16 +113,6 @@ def test_samples_are_as_frequent_as_they_are_likely(temperature, top_k, top_p):
     # Its mean is the degrees of freedom, its variance twice as much.
     freedom = len(expected) - 1
     assert chi_square < freedom + 4 * math.sqrt(2 * freedom)
-
-
-@pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 1e-6}], ids=str)
-def test_the_likeliest_token_alone_is_greedy(options):
-    every_table, limits = tables(range(16)), [3, 12] * 8
-    tokens, _ = sample_tables(every_table, bounds(limits, 13), keys(16), temperature=3.0, **options)
-    first, one_beam = initial_state(every_table, 1, 13), {"penalty": "none", "alpha": 0.0}
-    arguments = table_step, every_table, first, bounds(limits, 13)
-    greedy = table_model.search(beam_search, *arguments, **one_beam).tokens_BWT
-    np.testing.assert_array_equal(tokens, np.broadcast_to(greedy, tokens.shape))
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])

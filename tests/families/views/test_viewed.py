@@ -1,13 +1,10 @@
 """Epoch e has every pair once, as its view e mod K; batches are pure, whatever the view."""
 
 import collections
-from pathlib import Path
 
-import jax
-import numpy as np
 import pytest
 from helpers import tiny
-from helpers.batching import sentences_of
+from helpers.batching import assert_hosts_share, batches_of_a_run, sentences_of
 from helpers.corpora import lines, text
 
 from configs import parallel_text
@@ -40,17 +37,9 @@ def config_of(tmp_path):
     return configure
 
 
-def batches(config):
-    """A run's training batches and vocabulary, as a new process makes them."""
-    config = translation.prepare(config, folder := Path(config.data.directory, "run"), None)
-    vocabulary = translation.vocabularies.read(folder, config)
-    tokens = splits.prepared_tokens(config, vocabulary)
-    return translation.training_batches(config, tokens), vocabulary
-
-
 @VIEWED
 def test_an_epoch_has_every_pair_once_as_its_view(config_of, changes):
-    batched, vocabulary = batches(config := config_of(**changes))
+    batched, vocabulary = batches_of_a_run(config := config_of(**changes))
     viewed = splits.viewed(config, splits.pairs(config, "train"))
     texts = [*zip(*viewed.read(), strict=True)]
     assert [*viewed.items(range(250, 700, 3))] == texts[250:700:3]  # an item draws for itself
@@ -75,17 +64,13 @@ def test_an_epoch_has_every_pair_once_as_its_view(config_of, changes):
 @VIEWED
 def test_a_batch_is_the_same_from_start_or_middle_and_on_any_hosts(config_of, changes, monkeypatch):
     """Whatever the chunks in which the corpus was tokenised."""
-    whole, _ = batches(config := config_of(**changes))
+    whole, _ = batches_of_a_run(config := config_of(**changes))
     from_start = [whole[t] for t in range(4 * len(whole))]
     monkeypatch.setattr(corpora, "CHUNK", 7)
     config.data.data_dir += "-again"  # tokenised anew
-    resumed, _ = batches(config)
+    resumed, _ = batches_of_a_run(config)
     for t in (len(from_start) - 1, 0, len(whole) + 1):
-        for hosts in (1, 2, 4):
-            share = -(-resumed.shape(t)[0] // hosts)
-            rows = [resumed.rows(t, h * share, (h + 1) * share) for h in range(hosts)]
-            joined = jax.tree.map(lambda *x: np.concatenate(x), *rows)
-            tiny.assert_same_bits(joined, resumed.rows(t, 0, hosts * share))
+        assert_hosts_share(resumed, t, resumed.shape(t)[0])
     for t, batch in enumerate(from_start):
         tiny.assert_same_bits(resumed[t], batch)
 

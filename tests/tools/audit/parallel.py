@@ -28,9 +28,8 @@ def pairs(count, seed=0):
     return [list(pair) for pair in result]
 
 
-def measured(pairs, *, codes=("xx", "yy"), max_length=128, pieces=None, advance=lambda count: None):
-    """`scan` of pairs: the `Lines` of both sides, and the characters without a piece. The toy
-    languages are none that is known."""
+def scanned(pairs, *, codes=("xx", "yy"), max_length=128, pieces=None):
+    """The `Lines` of the source and of the target; the toy languages are none that is known."""
     encoded = [(a.encode(), b.encode()) for a, b in pairs]
     texts = lambda: iter(encoded)
     readers = [
@@ -39,9 +38,4 @@ def measured(pairs, *, codes=("xx", "yy"), max_length=128, pieces=None, advance=
             (codes, codes[::-1]), line_measures.side_scripts(texts), strict=True
         )
     ]
-    return line_measures.scan(texts, readers, advance)
-
-
-def scanned(pairs, **options):
-    """The `Lines` of the source and of the target."""
-    return measured(pairs, **options)[:2]
+    return line_measures.scan(texts, readers, lambda count: None)[:2]

@@ -1,15 +1,12 @@
 """Confidence of a run: learnt from validation text, and one number by every way of asking."""
 
-import http.client
 import json
 import shutil
-import socket
-import threading
 
 import numpy as np
 import pytest
-import uvicorn
 from helpers import reversal
+from tools.serve.test_application import running
 
 import transformer
 from transformer.errors import UserError
@@ -56,17 +53,8 @@ def http_hypotheses(workdir):
     config = configured(workdir, "serve", **ASKED)
     model = served.load(config, workdir, "run", ["run"], config.serve)
     app = application.application({"run": model}, config.serve)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="critical"))
-    listening = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    connection = http.client.HTTPConnection(*listening.getsockname(), timeout=60)
-    body = json.dumps({"text": LINES, "num_hypotheses": 4})
-    connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
-    answer = json.loads(connection.getresponse().read())
-    server.should_exit = True
-    thread.join(60)
-    return answer["hypotheses"]
+    with running(app) as service:
+        return service.ask(body={"text": LINES, "num_hypotheses": 4})[1]["hypotheses"]
 
 
 def test_a_known_quality_is_learnt_and_one_number_is_given_by_every_way(workdir, answered, caplog):

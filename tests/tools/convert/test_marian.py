@@ -7,12 +7,12 @@ import json
 import pathlib
 import shutil
 
-import flax.traverse_util
 import numpy as np
 import pytest
 from helpers import corpora, reversal, tiny
 from helpers.decoders import make_batch_decoder
 
+from transformer.checkpoints.weights import flatten, unflatten
 from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import PAD, START
 from transformer.decoding.batch_decoder import Part
@@ -23,14 +23,6 @@ from transformer.tools.convert import arrays, marian
 RECORDED = pathlib.Path(__file__).parent / "fixtures" / "marian"
 # What Marian's form has; sizes as in tiny.
 OURS = {"key_size": 0, "value_size": 0, "norm": "layer(epsilon=1e-05)"}
-
-
-def flatten(params):
-    return flax.traverse_util.flatten_dict(params, sep="/")
-
-
-def unflatten(params):
-    return flax.traverse_util.unflatten_dict(params, sep="/")
 
 
 def read(folder):
@@ -308,10 +300,7 @@ def test_a_copy_has_no_share_of_the_probability(folder):
 
 def written_and_translated(folder, **options):
     """A random model written to the folder, and what it makes here of lines."""
-    vocab = reversal.vocabulary()
-    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(vocab.source))
-    model = tiny.model(**sizes, **OURS, output_bias=True)
-    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"], seed=6)
+    vocab, (model, params) = reversal.vocabulary(), reversal.untrained(6, **OURS, output_bias=True)
     params["output_bias"][tokenizer.END] = 6.0  # so that outputs end
     for i in (tokenizer.PAD, tokenizer.START):  # as a trained model has it
         params["output_bias"][i] = -1e4

@@ -7,7 +7,6 @@ import pytest
 from tools.pages import browser, golden
 from tools.pages.workdirs import HOSTILE
 
-from transformer.errors import UserError
 from transformer.tools.pages import attention_view, charts, page
 from transformer.tools.pages.attention_view import Example, Map
 from transformer.tools.pages.page import Markup, Plot, Section, Table
@@ -103,10 +102,3 @@ def test_a_browser_draws_it(text, tmp_path):
         driver.get(file.resolve().as_uri())
         assert browser.ask(driver, "seen()") == [False, True] * 3
         assert browser.ask(driver, "overflowing()") == browser.ask(driver, "faint()") == []
-
-
-def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path):
-    (tmp_path / "file").touch()
-    page.check_writable(tmp_path / "new/folder/page.html", "KEY")
-    with pytest.raises(UserError, match=r"cannot create the folder .*file"):
-        page.check_writable(tmp_path / "file/page.html", "KEY")

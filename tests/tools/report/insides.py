@@ -3,7 +3,7 @@
 import json
 import re
 
-from helpers import reversal, tiny
+from helpers import reversal
 from tools.pages import workdirs
 
 from transformer.tools.report.inside import Inside
@@ -19,9 +19,7 @@ def inside(run, model, params, items):
 
 def translating(folder, **changes):
     """A run of a tiny translation model that was never trained, with the vocabulary of letters."""
-    size = len(reversal.vocabulary().source)
-    model = tiny.model(source_vocab_size=size, target_vocab_size=size, **changes)
-    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    model, params = reversal.untrained(**changes)
     decode = {f"decode.{name}": value for name, value in reversal.DECODE.items()}
     keys = {"positions": model.options.positions, "d_model": model.options.d_model}
     options = {f"model.{name}": value for name, value in keys.items()}

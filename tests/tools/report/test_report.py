@@ -4,15 +4,14 @@ import json
 import pathlib
 
 import pytest
-from helpers import reversal, tiny, toy_task
+from helpers import reversal, tiny
 from tools.pages import browser, golden, workdirs
 
 import launch
-from transformer import registry
 from transformer.errors import UserError
 from transformer.families.language_model import language_evaluator
 from transformer.tasks import translation
-from transformer.workdir import config_files, results
+from transformer.workdir import results
 
 HERE = pathlib.Path(__file__).parent
 
@@ -86,11 +85,9 @@ def test_a_reader_sees(make, tmp_path, capsys):
     golden.check(shown, HERE / "golden" / f"{make.__name__}.txt", WORKDIR=folder)
 
 
-def test_a_new_task_has_a_page_and_a_comparison(tmp_path, monkeypatch, capsys):
+@pytest.mark.usefixtures("toy_config")
+def test_a_new_task_has_a_page_and_a_comparison(tmp_path, capsys):
     """By what its results name, without an edit of a tool."""
-    (tmp_path / "toy.py").write_text(toy_task.CONFIG)
-    monkeypatch.setattr(config_files, "CONFIGS", tmp_path)
-    monkeypatch.setitem(registry.TASKS, "toy", "helpers.toy_task")
     dataset = {"numbers": ["1 2", "3 4"], "sum": ["3", "7"]}
     columns = {"input": "numbers", "reference": "sum", "output": "guess"}
     for name in "ab":

@@ -2,31 +2,17 @@
 
 import json
 
-import pytest
 from families.language_model import language
 from tools.pages import workdirs
 
 from transformer.families.language_model import generate
-from transformer.tasks import saved_model, vocabularies
 from transformer.tools.report import sampled_texts
-from transformer.workdir import saved_config
-
-LETTERS = " abcdefgh"
 
 
-@pytest.fixture
-def folder(tmp_path):
-    config = language.config(tmp_path, {"generate.num_samples": 3, "generate.format": "json"})
+def test_they_are_what_generate_writes(tmp_path, monkeypatch, capsysbinary):
     folder = tmp_path / "run"
-    saved_config.write_config(config, folder)
-    vocabularies.write(folder, config, {"text.characters": LETTERS.encode()})
-    return folder
-
-
-def test_they_are_what_generate_writes(folder, monkeypatch, capsysbinary):
-    model = language.model(vocab_size=len(LETTERS) + 4)
-    loaded = saved_model.SavedModel(model, language.parameters(model), [7], 7)
-    monkeypatch.setattr(saved_model, "load", lambda *_: loaded)
+    changes = {"generate.num_samples": 3, "generate.format": "json"}
+    language.write_run(folder, monkeypatch, language.config(tmp_path, changes))
     run = workdirs.load(folder)
     run.config.generate.max_tokens = 21
     step, samples = sampled_texts.sampled(run)

@@ -46,13 +46,8 @@ class Capitals:
 class Service:
     """A service in a thread of its own, and what to ask it."""
 
-    def __init__(self, **changes):
-        self.model = Capitals()
-        options = key_tables.set_mode_keys(ConfigDict(), "serve").serve
-        options.update(batch_wait=0.0, **changes)
-        model = Served(self.model.translate, self.model.page, 4, workers=2)
-        with_terms = model._replace(takes_terms=True)
-        app = application.application({"a": model, "b": with_terms}, options)
+    def __init__(self, app, model=None):
+        self.model = model
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
         self.server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="critical"))
@@ -87,15 +82,28 @@ class Service:
 
 
 @contextlib.contextmanager
-def serving(**changes):
-    service = Service(**changes)
+def running(app, model=None):
+    service = Service(app, model)
     try:
         yield service
     finally:
-        service.model.go.set()
         service.stop()
         service.thread.join(60)
         assert not service.thread.is_alive()
+
+
+@contextlib.contextmanager
+def serving(**changes):
+    model = Capitals()
+    options = key_tables.set_mode_keys(ConfigDict(), "serve").serve
+    options.update(batch_wait=0.0, **changes)
+    served = Served(model.translate, model.page, 4, workers=2)
+    both = {"a": served, "b": served._replace(takes_terms=True)}
+    with running(application.application(both, options), model) as service:
+        try:
+            yield service
+        finally:
+            model.go.set()
 
 
 @pytest.fixture(scope="module")

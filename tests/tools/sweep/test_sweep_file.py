@@ -42,25 +42,19 @@ def test_rows_become_command_lines(tmp_path):
     assert (base.runs[0].config.model.d_model, config.optimizer.schedule.factor) == (64, 2.0)
 
 
-def project_rows(file, folder):
-    """The rows of a file of configs/sweeps, by the command in its comment."""
-    assert f"--mode=sweep configs/sweeps/{file.name}" in file.read_text()
-    needs_data = "--config.data.directory=" in file.read_text()
-    arguments = ["--config.data.directory=x"] if needs_data else []
-    return sweep_file.read(file.relative_to(ROOT), folder, arguments)
-
-
 FILES = sorted(ROOT.glob("configs/sweeps/*.toml"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_sweeps_of_the_project_can_be_trained(file, tmp_path, monkeypatch):
-    """From any folder. Where a file says so, the models of all rows are of one size."""
+    """From any folder, by the command in its comment; where it says so, models are of one size."""
     monkeypatch.chdir(tmp_path)
-    rows = project_rows(file, tmp_path)
+    text, key = file.read_text(), "--config.data.directory="
+    assert f"--mode=sweep configs/sweeps/{file.name}" in text
+    rows = sweep_file.read(file.relative_to(ROOT), tmp_path, [f"{key}x"] if key in text else [])
     form = r"(?:but (\w+) and (\w+) )?have as many parameters as the first within ([\d.]+) %"
-    if said := re.search(form, file.read_text().replace("\n# ", " ")):
+    if said := re.search(form, text.replace("\n# ", " ")):
         first, *counts = [(x.name, count(x.runs[0].config)) for x in rows]
         off = {x: abs(size / first[1] - 1) for x, size in counts if x not in said.groups()}
         assert max(off.values()) < float(said[3]) / 100, off
@@ -123,9 +117,8 @@ def test_the_sweep_of_boxes_has_each_part():
 )
 def test_mistakes_are_one_line(tmp_path, text, words):
     base = BASE if text.startswith("[") or not text else BASE.partition("[")[0]
-    with pytest.raises(UserError, match=words) as error:
+    with pytest.raises(UserError, match=rf"\A.*{words}.*\Z"):
         read(tmp_path, text, base=base)
-    assert "\n" not in str(error.value)
 
 
 def test_rows_of_different_tasks_have_no_table(tmp_path, toy_config):
