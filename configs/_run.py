@@ -5,7 +5,7 @@ Values are the paper's if it gives any.
 
 KEYS = {
     "task": "",  # the task to learn: a name in transformer/registry.py
-    # 'tuned' to each platform, or 'plain'; 'cudnn' adds an attention for GPUs (docs/scaling.md).
+    # 'tuned' to each platform, or 'plain'; 'cudnn' adds kernels for NVIDIA GPUs (docs/scaling.md).
     "kernels": ["tuned", "a name in registry.KERNELS"],
     "compilation_cache": "~/.cache/transformer",  # JAX's persistent cache; "": no cache
     "optimizer.name": "adam",  # any of optax or optax.contrib: adamw, sgd, lion, muon, ...

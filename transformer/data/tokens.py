@@ -73,10 +73,7 @@ def _write_tokens(
     lengths, first = {name: [] for name in sides}, 0  # an array per chunk
     if corpus.mixture:
         (directory / MIXTURE).write_text(json.dumps(corpus.mixture))
-    with (
-        progress.counter(what, total=len(corpus)) as advance,
-        contextlib.ExitStack() as stack,
-    ):
+    with progress.counter(what, total=len(corpus)) as advance, contextlib.ExitStack() as stack:
         files = {n: stack.enter_context(open(directory / f"{n}.ids", "wb")) for n in sides}
         # In chunks, so that neither the texts nor their ids need fit into memory.
         for texts in corpus.chunks():

@@ -125,10 +125,7 @@ class Translator:
         self.batch_decoder.rehearse(compiled.cast_params(params, self.model), lengths)
 
     def _search(
-        self,
-        params: Tree,
-        advance: Callable[[int], None],
-        chunk: list[tuple[int, Request]],
+        self, params: Tree, advance: Callable[[int], None], chunk: list[tuple[int, Request]]
     ) -> Iterable[list[Hypothesis]]:
         """Returns the hypotheses of each line of a chunk.
 

@@ -62,16 +62,21 @@ class Dropout(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array, *, deterministic: bool) -> Array:
-        kept = round((1 - self.rate) * 2**16)
-        if deterministic or kept == 2**16:
+        if deterministic or self.rate <= 2**-17:  # which keeps all 2^16 values of the bits
             return x
         shape = (*x.shape[:-1], -(-x.shape[-1] // 2))
         words = kernels.chosen().random_words(self.make_rng("dropout"), shape)
         # All low halves, then all high ones, and one too many if D is odd. TPUs and CPUs would
         # first have to convert the interleaved layout of a bitcast.
         halves = jnp.concatenate([words & 0xFFFF, words >> 16], axis=-1)[..., : x.shape[-1]]
-        scaled = (x.astype(jnp.float32) * (2**16 / max(kept, 1))).astype(x.dtype)
-        return jnp.where(halves < kept, scaled, 0)
+        return drop(x, halves, self.rate)
+
+
+def drop(x: Array, halves: Array, rate: float) -> Array:
+    """Returns dropout of x for the 16 random bits of each element."""
+    kept = round((1 - rate) * 2**16)
+    scaled = (x.astype(jnp.float32) * (2**16 / max(kept, 1))).astype(x.dtype)
+    return jnp.where(halves < kept, scaled, 0)
 
 
 # Checkpointed, because the backward pass recomputes it in less time than reading it from memory.

@@ -29,6 +29,9 @@ class Kernels(NamedTuple):
     # weights: (q_BTHK, (keys_BHKS, values_BHSC), mask_BTS) -> context_BTHC. UserError for a layer
     # that it does not support.
     fused_attention: Callable[[Any], Callable | None]
+    # (PostNorm) -> None, or a replacement for its sum, dropout and norm in training:
+    # (x_BTD, y_BTD of the sub-layer) -> the output [B, T, D]
+    fused_residual: Callable[[Any], Callable | None]
     cond: Callable  # as jax.lax.cond
     # (tree, axis) -> global norm; axis as in `train_step`: if None, arrays may be sharded
     norm: Callable[[Any, str | None], Array]
@@ -58,6 +61,7 @@ PLAIN = Kernels(
     logits=logits,
     class_sums=class_sums,
     fused_attention=lambda layer: None,
+    fused_residual=lambda layer: None,
     cond=jax.lax.cond,
     norm=lambda tree, axis: optax.tree.norm(tree),
     random_words=jax.random.bits,

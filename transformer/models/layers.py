@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import check_value
-from transformer.models import boxes, dense
+from transformer.models import boxes, dense, kernels
 from transformer.models.cache import KeysValues, Queries
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View
@@ -73,7 +73,10 @@ class PostNorm(Residual):
 
     @nn.compact
     def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
-        return self.normalise(x_BTD + self.drop(sublayer(x_BTD), train=train))
+        y_BTD = sublayer(x_BTD)
+        if train and (fused_residual := kernels.chosen().fused_residual(self)):
+            return fused_residual(x_BTD, y_BTD)
+        return self.normalise(x_BTD + self.drop(y_BTD, train=train))
 
 
 class PreNorm(Residual):

@@ -104,13 +104,7 @@ class Stack(nn.Module):
         memories, updated = memories or [None] * len(self.layers), []
         for layer, memory, state in zip(self.layers, memories, states, strict=True):
             x_BQD, state = layer(
-                x_BQD,
-                queries.view,
-                memory,
-                memory_view,
-                queries=queries,
-                state=state,
-                train=False,
+                x_BQD, queries.view, memory, memory_view, queries=queries, state=state, train=False
             )
             updated.append(state)
         x_BQD = self.norm(x_BQD) if self.options.final_norm else x_BQD

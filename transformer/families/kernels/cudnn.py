@@ -1,6 +1,7 @@
-"""config.kernels='cudnn': 'tuned', and in training fused attention of NVIDIA GPUs.
+"""config.kernels='cudnn': 'tuned', and in training fused kernels for NVIDIA GPUs.
 
-It takes the arrays of the einsums in models/attention.py, and returns no weights.
+Attention takes the arrays of the einsums in models/attention.py, and returns no weights.
+residual.py has the other kernel.
 """
 
 import functools
@@ -11,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
+from transformer.families.kernels import residual
 from transformer.families.kernels.tuned import TUNED
 from transformer.models import positions
 from transformer.models.attention import MultiHeadAttention
@@ -49,12 +51,9 @@ def by_cudnn(q_BTHK: Array, keys_values: tuple[Array, Array], mask_BTS: Array) -
             f"positions and jax[cuda13], found {dtype}, {T} queries, {S} keys and "
             f"{'that' if installed else 'no'} plugin: set it to 'tuned'"
         )
+    fused_by = lambda name: functools.partial(fused, implementation=name)
     return jax.lax.platform_dependent(
-        q_BTHK,
-        keys_values,
-        mask_BTS,
-        cuda=functools.partial(fused, implementation="cudnn"),
-        default=functools.partial(fused, implementation="xla"),
+        q_BTHK, keys_values, mask_BTS, cuda=fused_by("cudnn"), default=fused_by("xla")
     )
 
 
@@ -76,4 +75,4 @@ def fused(
     )
 
 
-CUDNN = TUNED._replace(fused_attention=fused_attention)
+CUDNN = TUNED._replace(fused_attention=fused_attention, fused_residual=residual.fused_residual)

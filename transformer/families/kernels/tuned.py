@@ -82,11 +82,16 @@ def hashed(key: Array, shape: tuple[int, ...]) -> Array:
     nothing: by the compiler's program a step of base moves 91.2 instead of 95.4 GB. The twenty
     rounds of threefry do not fit into that kernel. A CPU takes as long for either.
     """
-    one, other = jax.random.key_data(key)[:2]  # as many as threefry's have; rbg's have four
     rows = jnp.arange(math.prod(shape[:-1]), dtype=jnp.uint32).reshape(*shape[:-1], 1)
     columns = jnp.arange(shape[-1], dtype=jnp.uint32)
+    # Threefry's keys have two words, rbg's four.
+    return words(jax.random.key_data(key)[:2], rows, columns)
+
+
+def words(key: Array, rows: Array, columns: Array) -> Array:
+    """Returns the hashes of rows and columns, whose shapes broadcast; a key has two words."""
     # Columns are mixed once more, so that words (r, c) and (c, r) differ for equal halves of a key.
-    return mixed(mixed(rows ^ one) + mixed(mixed(columns ^ other)))
+    return mixed(mixed(rows ^ key[0]) + mixed(mixed(columns ^ key[1])))
 
 
 def mixed(x: Array) -> Array:
