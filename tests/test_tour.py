@@ -25,6 +25,28 @@ LONGEST = ("forgetting", "bottleneck", "mixers", "gpt", "position_probe", "vit",
 LONGEST += ("sum", "residuals", "normalisation", "ensemble", "parsing")
 
 
+# Numbers of a section that no picture of it shows: of the data, or measured for the sentence alone.
+NOT_DRAWN = {
+    "tokens": "95 0.94",
+    "pieces": "24,000 3.54 1.11 54 68 19.37",
+    "bottleneck": "1,600 90 84 35",
+    "attention": "0.93",
+    "hard": "69",
+    "heads": "36 0.896 0.98",
+    "sum": "283,264",
+    "normalisation": "22 63",
+    "residuals": "1.3 5.1",
+    "training": "63,045,632 3,150,336 4,199,936 24,000",
+    "beam": "336 0.98 0.98",
+    "gpt": "2.52 0.83 230 42",
+    "bert": "15",
+    "sense": "3,840",
+}
+CODE = r"```.*?```|`[^`]*`|^    [^\n]*$|\$[^$]*\$"
+# Links, tables, years, and numbers of steps, sections and equations.
+OTHERS = r"\]\([^)]*\)|^\|[^\n]*$|\b(?:19|20)\d\d\b|\b(?:[Ss]teps?|section|equations?) [\d.]+"
+
+
 def matches(page, pattern):
     return re.findall(pattern, (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
@@ -58,6 +80,33 @@ def test_every_step_has_its_command_and_its_picture(page):
     assert drawn == list(tour.STEPS)
     own = [file for file in pictures(page) if Path(file).stem not in DIAGRAMS]
     assert own == [f"{PAGES[page]}/{step}.svg" for step in tour.STEPS]
+
+
+def numbers(value):
+    """Returns the numbers of a chart, of its texts, too."""
+    if isinstance(value, dict):
+        value = [x for key, x in value.items() if key not in picture.STYLE]
+    if isinstance(value, list):
+        return [number for x in value for number in numbers(x)]
+    found = re.findall(r"\d[\d,_]*(?:\.\d+)?(?:e-\d+)?", str(value))
+    return [float(re.sub("[,_]", "", x)) for x in found]
+
+
+@pytest.mark.parametrize("section", matches("tour.md", r"^## \d+\. ([^\n]*\n.*?)(?=^## |\Z)"))
+def test_a_section_has_the_numbers_of_its_pictures(section):
+    """Numbers of several digits; others are the code's. A dense picture has most by chance."""
+    steps = [x for x in re.findall(r"\(pictures/(\w+)\.svg\)", section) if x in tour.STEPS]
+    drawn = numbers([picture.specification(DOCS / "pictures" / f"{x}.svg") for x in steps])
+    code = re.findall(CODE, section, re.MULTILINE | re.DOTALL)
+    code = numbers([*code, *((DOCS / "tour" / f"{x}.py").read_text("utf-8") for x in steps)])
+    prose = re.sub(f"{CODE}|{OTHERS}", "", section, flags=re.MULTILINE | re.DOTALL)
+    missing = []
+    for text in re.findall(r"(?<![\w.])(\d[\d,]*\.\d+|\d[\d,]*\d)", prose):
+        number, half = float(text.replace(",", "")), 0.501 * 10.0 ** -len(text.partition(".")[2])
+        close = (abs(x * share - number) < half for x in drawn for share in (1, 100))
+        if number not in code and not any(close):
+            missing.append(text)
+    assert missing == NOT_DRAWN.get(steps[0], "").split()
 
 
 def data_of(chart):
