@@ -62,6 +62,11 @@ def test_nothing_outgrows_its_limit(name):
     assert not too_large, f"more than {OF_A_FOLDER[name]} lines in {too_large}"
 
 
+def test_the_readme_has_the_size_of_the_core():
+    said = f"the whole core {round(sum(sizes()['core'].values()), -2):,}"
+    assert said in (ROOT / "README.md").read_text("utf-8")
+
+
 def main() -> None:
     """Prints the ledger: the size of every folder, and the sums beside their limits."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as `head` ends it

@@ -23,8 +23,6 @@ OUTLIERS = {"vit": 4}
 # Most of the time of all pictures.
 LONGEST = ("forgetting", "bottleneck", "mixers", "gpt", "position_probe", "vit", "order")
 LONGEST += ("sum", "residuals", "normalisation", "ensemble", "parsing")
-
-
 # Numbers of a section that no picture of it shows: of the data, or measured for the sentence alone.
 NOT_DRAWN = {
     "tokens": "95 0.94",
