@@ -31,7 +31,7 @@ from helpers.table_model import (
 
 from transformer import registry
 from transformer.data.tokenizer import END
-from transformer.decoding import beam_search, methods
+from transformer.decoding import beam_search, methods, selection
 
 
 @functools.partial(
@@ -219,7 +219,7 @@ def test_likeliest_is_top_k(size, beams):
     forbidden = random.random((32, min(size, 4))) < 0.5
     values = logits + offset[:, :, None]
     values[:, :, : forbidden.shape[1]][np.repeat(forbidden[:, None], beams, axis=1)] = -np.inf
-    jitted = jax.jit(beam_search.likeliest, static_argnames="count")
+    jitted = jax.jit(selection.likeliest, static_argnames="count")
     for count in {1, 2, 6, 25, beams * size} & set(range(beams * size + 1)):
         best, index = map(np.asarray, jitted(logits, offset, forbidden, count=count))
         expected, expected_index = jax.lax.top_k(values.reshape(32, -1), count)

@@ -21,13 +21,7 @@ Tree = Any
 
 
 def token_loss(
-    params: Tree,
-    batch: dict,
-    *,
-    model: nn.Module,
-    rng: Array,
-    blocks: int,
-    **options: Any,
+    params: Tree, batch: dict, *, model: nn.Module, rng: Array, blocks: int, **options: Any
 ) -> dict[str, Array]:
     """Returns the sums of `cross_entropy` for a forward pass with dropout, and 'filled'.
 

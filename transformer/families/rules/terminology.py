@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD, Pieces
-from transformer.decoding import beam_search
+from transformer.decoding import beam_search, selection
 from transformer.decoding.beam_search import Bounds, Candidates, DecodingState, Step
 from transformer.decoding.methods import Decode, Method, Rule, phrase_pattern
 from transformer.errors import UserError
@@ -114,14 +114,14 @@ def extend(
     log_probs_BX = (log_probs_BWV + live_BW[:, :, None]).reshape(B, W * V)
 
     # Candidates, as indices parent * V + token: the likeliest, each beam's best, the phrases' next.
-    _, likeliest_BE = beam_search.likeliest(log_probs_BWV, live_BW, jnp.zeros((B, 1), bool), 2 * W)
-    next_BWP = beam_search.take_along_axis(
+    _, likeliest_BE = selection.likeliest(log_probs_BWV, live_BW, jnp.zeros((B, 1), bool), 2 * W)
+    next_BWP = selection.take_along_axis(
         phrases_BPL[:, None], jnp.minimum(progress_BWP, lengths_B1P - 1)[..., None], axis=3
     )[..., 0]
     token_BWN = jnp.concatenate([log_probs_BWV.argmax(axis=-1)[..., None], next_BWP], axis=2)
     index_BWN = jnp.arange(W)[:, None] * V + token_BWN
     index_BN = jnp.concatenate([likeliest_BE, index_BWN.reshape(B, -1)], axis=1)
-    log_probs_BN = beam_search.take_along_axis(log_probs_BX, index_BN, axis=1)
+    log_probs_BN = selection.take_along_axis(log_probs_BX, index_BN, axis=1)
     is_same_BNN = jnp.tril(index_BN[:, :, None] == index_BN[:, None], -1)
     log_probs_BN = jnp.where(is_same_BNN.any(axis=2), -jnp.inf, log_probs_BN)
     _, parents_BN, tokens_BNT, ends_BN = beam_search.continuations(log_probs_BN, index_BN, V, state)
@@ -140,7 +140,7 @@ def extend(
     ending_BW = allocated(log_probs_BN, bank_BN)[:, :W]
     living_BW = allocated(jnp.where(ends_BN, -jnp.inf, log_probs_BN), bank_BN)[:, :W]
     chosen_BE = jnp.concatenate([ending_BW, living_BW], axis=1)
-    gather = lambda x_BN: beam_search.take_along_axis(x_BN, chosen_BE, axis=1)
+    gather = lambda x_BN: selection.take_along_axis(x_BN, chosen_BE, axis=1)
     ends_BE, may_end = gather(ends_BN), jnp.arange(2 * W) < W
     log_probs_BE = jnp.where(ends_BE == may_end, gather(log_probs_BN), -jnp.inf)
     tokens_BET = beam_search.take(tokens_BNT, chosen_BE)
@@ -192,9 +192,9 @@ def allocated(log_probs_BN: Array, bank_BN: Array) -> Array:
     A bank's likeliest is its first. Fuller banks go first in each turn.
     """
     order_BN = jnp.argsort(-log_probs_BN, axis=1, stable=True)
-    bank_BN = beam_search.take_along_axis(bank_BN, order_BN, axis=1)
-    log_probs_BN = beam_search.take_along_axis(log_probs_BN, order_BN, axis=1)
+    bank_BN = selection.take_along_axis(bank_BN, order_BN, axis=1)
+    log_probs_BN = selection.take_along_axis(log_probs_BN, order_BN, axis=1)
     is_before_BNN = jnp.tril(bank_BN[:, :, None] == bank_BN[:, None], -1)
     turn_BN = jnp.where(log_probs_BN > -jnp.inf, is_before_BNN.sum(axis=2), order_BN.shape[1])
     by_turn_BN = jnp.lexsort((-bank_BN, turn_BN), axis=1)
-    return beam_search.take_along_axis(order_BN, by_turn_BN, axis=1)
+    return selection.take_along_axis(order_BN, by_turn_BN, axis=1)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, Pieces
-from transformer.decoding import beam_search
+from transformer.decoding import beam_search, selection
 from transformer.decoding.beam_search import Bounds, DecodingState, Step
 from transformer.decoding.methods import Decode, Method, Rule
 
@@ -65,7 +65,7 @@ def extend(
     # Keys by (sentence, position), so that another batch draws the same tokens.
     rng_of_t_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)
     token_BW = jax.vmap(jax.random.categorical)(rng_of_t_B, logits_BWV)
-    chosen = beam_search.take_along_axis(log_probs_BWV, token_BW[:, :, None], axis=2)
+    chosen = selection.take_along_axis(log_probs_BWV, token_BW[:, :, None], axis=2)
     log_probs_BW = state.live_log_probs_BW + chosen[:, :, 0]
     live_tokens_BWT = state.live_tokens_BWT.at[:, :, t].set(token_BW)
     # A dead beam draws tokens, too, but its log P is -inf, and they are never copied.
