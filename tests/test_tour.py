@@ -81,13 +81,13 @@ def test_every_step_has_its_command_and_its_picture(page):
 
 
 def numbers(value):
-    """Returns the numbers of a chart, of its texts, too."""
+    """Returns all numbers in a chart, those in its texts included."""
     if isinstance(value, dict):
         value = [x for key, x in value.items() if key not in picture.STYLE]
     if isinstance(value, list):
         return [number for x in value for number in numbers(x)]
-    found = re.findall(r"\d[\d,_]*(?:\.\d+)?(?:e-\d+)?", str(value))
-    return [float(re.sub("[,_]", "", x)) for x in found]
+    written = re.findall(r"\d[\d,]*(?:\.\d+)?(?:e-\d+)?", str(value).replace("_", ""))
+    return [float(number.replace(",", "")) for number in written]
 
 
 @pytest.mark.parametrize("section", matches("tour.md", r"^## \d+\. ([^\n]*\n.*?)(?=^## |\Z)"))

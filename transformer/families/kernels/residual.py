@@ -88,18 +88,18 @@ def block_rows(N: int, D: int) -> int:
 
 def _call(kernel: Callable, operands: tuple, shapes: list) -> list[Array]:
     """Runs a kernel on blocks of R rows of the arrays [N, D], and on whole vectors."""
-    R = block_rows(*operands[0].shape)
+    (N, D), R = operands[0].shape, block_rows(*operands[0].shape)
     specs = {
-        1: lambda x: pl.BlockSpec(x.shape, lambda i: (0,)),
-        2: lambda x: pl.BlockSpec((R, x.shape[1]), lambda i: (i, 0)),
-        3: lambda x: pl.BlockSpec((None, *x.shape[1:]), lambda i: (i, 0, 0)),  # one of each block
+        1: pl.BlockSpec(),
+        2: pl.BlockSpec((R, D), lambda i: (i, 0)),
+        3: pl.BlockSpec((None, 2, D), lambda i: (i, 0, 0)),  # sums, one pair of each block
     }
     compiled = functools.partial(
         pl.pallas_call,
         kernel,
-        grid=len(operands[0]) // R,
-        in_specs=[specs[x.ndim](x) for x in operands],
-        out_specs=[specs[len(x.shape)](x) for x in shapes],
+        grid=N // R,
+        in_specs=[specs[x.ndim] for x in operands],
+        out_specs=[specs[x.ndim] for x in shapes],
         out_shape=shapes,
         compiler_params=triton.CompilerParams(num_warps=8),
     )
