@@ -25,6 +25,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from scipy import stats
+
 DOCS = Path(__file__).parent
 RESULTS = DOCS / "results.json"
 PAGES = (*DOCS.parent.glob("README*.md"), *DOCS.glob("*.md"))
@@ -95,28 +97,44 @@ def sweep_rows(results: list[dict], without: Collection[str]) -> list[list[str]]
     A column with the same text in all rows is left out, such as one of which nothing is known; so
     are those of `without`.
     """
-    head = ["row", "of `config.model`", "parameters", "BLEU, seed 0", "p", "three seeds"]
-    head += ["nats a token", "ms a step", "commit, CPU"]
-    rows = [[*cells(result)] for result in results]
+    head = ["row", "of `config.model`", "parameters", "the paper", "BLEU, seed 0", "p"]
+    head += ["three seeds", "p of seeds", "nats a token", "ms a step", "commit, CPU"]
+    rows = [[*cells(result, results[0])] for result in results]
     varied = [i for i in range(len(head)) if len({row[i] for row in rows}) > 1]
     shown = [i for i in varied if head[i] not in without]
     return [[row[i] for i in shown] for row in (head, *rows)]
 
 
-def cells(row: dict) -> Iterator[str]:
-    """Yields the cells of a row."""
+def cells(row: dict, first: dict) -> Iterator[str]:
+    """Yields the cells of a row; the first row is what others are compared with."""
     runs = row["runs"]
     yield f"`{row['row']}`"
     keys = {key.removeprefix("model."): value for key, value in row["keys"].items()}
     yield ", ".join(f"`{key}={value}`" for key, value in keys.items()) or "the paper's"
     yield f"{row['parameters']:,}" if row["parameters"] else ""
+    yield f"*{row['paper']}*" if "paper" in row else ""
     low, high = row["interval"] or (0, 0)
     yield f"{runs[0]['bleu']:.1f}" + (f" ± {(high - low) / 2:.1f}" if high else "")
-    yield "" if row["p"] is None else f"{row['p']:.3f}" if row["p"] >= 0.001 else "<0.001"
+    yield probability(row["p"])
     yield over_seeds(runs, "bleu", ".1f") if len(runs) > 1 else ""
+    yield probability(of_seeds(first["runs"], runs) if row is not first else None)
     yield over_seeds(runs, "nats_per_token", ".2f")
-    yield f"{row['ms']:.0f}" if row["ms"] else ""
+    yield f"{row['ms']:.0f}" if row.get("ms") else ""
     yield row["measured"]
+
+
+def probability(p: float | None) -> str:
+    return "" if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def of_seeds(first: list[dict], runs: list[dict]) -> float | None:
+    """Returns p of Welch's t-test over the BLEU of several seeds, of two rows; None of one seed.
+
+    It asks whether the next seeds would differ, too. The paired bootstrap of `take` compares two
+    trained models, and cannot know that.
+    """
+    of = [[run["bleu"] for run in x] for x in (first, runs)]
+    return stats.ttest_ind(*of, equal_var=False).pvalue if min(map(len, of)) > 1 else None
 
 
 def over_seeds(runs: list[dict], score: str, form: str) -> str:
@@ -136,13 +154,13 @@ def take(results: list[dict], folder: Path, measured: str) -> list[dict]:
         score = first_run["scores"]["bleu"]
         runs = [run for run in row["runs"] if run["scores"]]
         known[row["row"]] = {
+            **known.get(row["row"], {}),
             "row": row["row"],
             "keys": row["overrides"],
             "parameters": runs[0]["parameters"],
             "runs": [{"seed": x["seed"]} | {k: x["scores"][k] for k in SCORES} for x in runs],
             "interval": score["interval"],
             "p": None if row is rows[0] else score["p"],
-            "ms": known.get(row["row"], {}).get("ms"),
             "measured": measured,
         }
     return [*known.values()]
