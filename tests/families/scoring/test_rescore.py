@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from transformer.errors import UserError
-from transformer.families.scoring import score
+from transformer.families.scoring import rescore, score
 from transformer.tasks import attention_weights, translation
 from transformer.workdir import saved_config
 
@@ -20,23 +20,18 @@ def added(run, options, by, source, text):
     if by == "coverage":
         weights_TS = attention_weights.pair_weights(run, source, text)["cross"].mean(axis=(0, 1))
         return sum(math.log(min(1, max(x, 1e-6))) for x in np.sum(weights_TS, axis=0))
-    pair = (
-        {"source": text, "target": source} if by == "source" else dict(source=source, target=text)
-    )
+    names = ("target", "source") if by == "source" else ("source", "target")
+    pair = dict(zip(names, (source, text), strict=True))
     [(_, result)] = score.forced(run, [pair], options)
     return result.score
 
 
 @pytest.mark.parametrize("by", ["target", "source", "coverage"])
 def test_a_weighted_score_is_added_and_the_best_is_first(answered, reversal_run, by):
-    asked = [
-        {
-            "id": source,
-            "source": source,
-            "hypotheses": [{"text": x, "score": s} for x, s in zip(texts, old, strict=True)],
-        }
-        for source, texts, old in zip(SOURCES, TEXTS, OLD, strict=True)
-    ]
+    asked = []
+    for source, texts, old in zip(SOURCES, TEXTS, OLD, strict=True):
+        hypotheses = [{"text": x, "score": s} for x, s in zip(texts, old, strict=True)]
+        asked.append({"id": source, "source": source, "hypotheses": hypotheses})
     content = "\n".join(map(json.dumps, asked)).encode()
     out = answered("rescore", reversal_run, content, **{"rescore.by": by, "rescore.weight": 2.0})
     config = saved_config.read_config(reversal_run)
@@ -50,11 +45,16 @@ def test_a_weighted_score_is_added_and_the_best_is_first(answered, reversal_run,
         assert [x["text"] for x in line["hypotheses"]] == [text for text, _ in expected]
         found = [x["score"] for x in line["hypotheses"]]
         assert found == pytest.approx([s for _, s in expected], abs=1e-4)
-        assert (line["id"], line["translation"], line["score"]) == (
-            before["id"],
-            expected[0][0],
-            found[0],
-        )
+        best = (line["id"], line["translation"], line["score"])
+        assert best == (before["id"], expected[0][0], found[0])
+
+
+def test_a_tag_need_not_be_covered(reversal_run):
+    run = translation.load(saved_config.read_config(reversal_run), reversal_run)
+    cross_LHTS = attention_weights.pair_weights(run, "a b c", "c b")["cross"]
+    covered_S = np.log(np.clip(cross_LHTS.mean(axis=(0, 1)).sum(axis=0), 1e-6, 1))
+    assert rescore.coverage(run, "b c", "c b", "a") == pytest.approx(covered_S[1:].sum())
+    assert rescore.coverage(run, "a b c", "c b", "") == pytest.approx(covered_S.sum())
 
 
 @pytest.mark.parametrize(

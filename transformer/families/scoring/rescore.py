@@ -35,9 +35,7 @@ def rescore(config: ConfigDict, workdir: Path) -> None:
     for answer in progress.progress(answers, "rescore", total=total):
         for hypothesis in answer["hypotheses"]:
             hypothesis["score"] += options.weight * next(further)
-        best, *_ = answer["hypotheses"] = sorted(
-            answer["hypotheses"], key=lambda hypothesis: -hypothesis["score"]
-        )
+        best, *_ = answer["hypotheses"] = sorted(answer["hypotheses"], key=lambda x: -x["score"])
         answer |= {"translation": best["text"], "score": best["score"]}
         lines.write(sys.stdout.buffer, lines.to_json(answer))
 
@@ -64,7 +62,7 @@ def scores(
     """Yields the score of each pair of source and hypothesis, by config.rescore.by."""
     if config.rescore.by == "coverage":
         for source, target in pairs:
-            yield coverage(run, tokenizer.tagged(config.decode.tag, source), target)
+            yield coverage(run, source, target, config.decode.tag)
         return
     names = ("target", "source") if config.rescore.by == "source" else ("source", "target")
     named = (dict(zip(names, pair, strict=True)) for pair in pairs)
@@ -72,11 +70,13 @@ def scores(
         yield result.score
 
 
-def coverage(run: SavedModel, source: str, target: str) -> float:
+def coverage(run: SavedModel, source: str, target: str, tag: str) -> float:
     """Returns sum_s log min(1, sum_t p_ts) (Wu et al. 2016, equation 14), at most 0.
 
     p_ts is how much the prediction of target piece t attends to source piece s, the mean over
-    layers and heads. It is low if a part of the source is not translated.
+    layers and heads. It is low if a part of the source is not translated; a tag never is.
     """
-    attention_TS = attention_weights.pair_weights(run, source, target)["cross"].mean(axis=(0, 1))
-    return float(np.log(np.clip(attention_TS.sum(axis=0), 1e-6, 1.0)).sum())
+    tagged = tokenizer.tagged(tag, source)
+    attention_TS = attention_weights.pair_weights(run, tagged, target)["cross"].mean(axis=(0, 1))
+    covered_S = attention_TS.sum(axis=0)[int(tagged != source) :]
+    return float(np.log(np.clip(covered_S, 1e-6, 1.0)).sum())
