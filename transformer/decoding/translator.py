@@ -140,35 +140,12 @@ class Translator:
         texts = [tagged(x.source) if x.source.strip() else "" for x in requests]
         sources = self.vocabulary.source.encode(texts)
         prefixes = self.vocabulary.target.encode([x.prefix for x in requests])
-        for (number, request), source, (*prefix, _) in zip(chunk, sources, prefixes, strict=True):
-            self._check_length(number, "a prefix", prefix)
-            parts = list(split(source, self.vocabulary.source, self.decode.max_length))
-            if len(parts) > 1:
-                logging.warning(
-                    "line %d: %d pieces are more than config.decode.max_length=%d: translated in "
-                    "%d parts",
-                    *(number + 1, len(source), self.decode.max_length, len(parts)),
-                )
-            parts_of_line.append([])
-            phrases_of_line.append([])
-            # The prefix begins the line's translation, so it binds the first part only.
-            for i, ids in enumerate(parts):
-                phrases = self._required(number, ids, request.terms)
-                phrases_of_line[-1] += phrases
-                # Without terms no call, because one takes as long as a short line's other work.
-                stems = [x.removesuffix("*") for x in phrases]
-                encoded = self.vocabulary.target.encode(stems) if phrases else ()
-                required = tuple(
-                    tuple(x[:-1] if y.endswith("*") else x)
-                    for x, y in zip(encoded, phrases, strict=True)
-                )
-                self._check_length(
-                    number, "prefix and terms", [*prefix, *itertools.chain(*required)]
-                )
-                # Equal parts have different samples, because `random_key` makes them distinct.
-                random_key = (number, i) if self.method.draws else ()
-                part = Part(tuple(ids), () if i else tuple(prefix), required, random_key)
-                parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
+        for line, source, (*prefix, _) in zip(chunk, sources, prefixes, strict=True):
+            parts = [*self._parts(*line, source, prefix)]
+            parts_of_line.append(
+                [index_of_part.setdefault(x, len(index_of_part)) for x, _ in parts]
+            )
+            phrases_of_line.append([phrase for _, phrases in parts for phrase in phrases])
         num_done = 0
 
         # The decoder reports the fraction done, `advance` takes the number of further lines.
@@ -182,6 +159,33 @@ class Translator:
         hypotheses_of_line = [joined([hypotheses[i] for i in parts]) for parts in parts_of_line]
         answers = self._texts(hypotheses_of_line, numbers, phrases_of_line)
         return self.estimate(requests, answers) if self.estimate else answers
+
+    def _parts(
+        self, number: int, request: Request, source: list[int], prefix: list[int]
+    ) -> Iterator[tuple[Part, list[str]]]:
+        """Yields the parts of a line, each with the phrases that its translation must have."""
+        parts = list(split(source, self.vocabulary.source, self.decode.max_length))
+        self._check_length(number, "a prefix", prefix)
+        if len(parts) > 1:
+            logging.warning(
+                "line %d: %d pieces are more than config.decode.max_length=%d: translated in "
+                "%d parts",
+                *(number + 1, len(source), self.decode.max_length, len(parts)),
+            )
+        for i, ids in enumerate(parts):
+            phrases = self._required(number, ids, request.terms)
+            # Without terms no call, because one takes as long as a short line's other work.
+            stems = [x.removesuffix("*") for x in phrases]
+            encoded = self.vocabulary.target.encode(stems) if phrases else ()
+            required = tuple(
+                tuple(x[:-1] if y.endswith("*") else x)
+                for x, y in zip(encoded, phrases, strict=True)
+            )
+            self._check_length(number, "prefix and terms", [*prefix, *itertools.chain(*required)])
+            # The prefix begins the line's translation, so it binds the first part only. Equal parts
+            # have different samples, because `random_key` makes them distinct.
+            random_key = (number, i) if self.method.draws else ()
+            yield Part(tuple(ids), () if i else tuple(prefix), required, random_key), phrases
 
     def _required(self, number: int, ids: list[int], terms: Mapping[str, str]) -> list[str]:
         """Returns the phrases that the translation of a part must have."""
