@@ -14,8 +14,9 @@ their own keys; python launch.py --mode=align --workdir=DIR --help lists them, t
 Python code that is executed, so use only configs that you trust.
 
 A mode that starts from a trained workdir reads its config. Only the keys that belong to a machine
-(compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.init_from, vocabulary.model)
-and the mode's own keys have their defaults, unless set on the command line.
+(compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.init_from, vocabulary.model,
+decode.terms, decode.forbidden, decode.language_model) and the mode's own keys have their defaults,
+unless set on the command line.
 
 Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a user's
 mistake or a failing disk, explained in one line; 143 training or a sweep was signalled to stop

@@ -19,7 +19,7 @@ def tokens(tmp_path):
 
 
 def test_packed_pairs_are_laid_out_as_in_the_docstring(tokens):
-    batch = pairs.assemble(tokens, np.array([0, 1, 2]), np.array([0, 0, 2]), (3, 7))
+    batch = pairs.assemble(tokens, np.array([0, 1, 2]), np.array([0, 0, 2]), (3, 7), ())
     inputs = batch["inputs"]
     assert batch["targets"][0].tolist() == [7, 8, END, 9, END, PAD, PAD]
     assert inputs["target"][0].tolist() == [START, 7, 8, START, 9, PAD, PAD]
@@ -33,7 +33,7 @@ def test_packed_pairs_are_laid_out_as_in_the_docstring(tokens):
 
 def test_a_pair_per_row_has_the_inputs_of_assemble(tokens):
     """But for padding: its positions go on, and its target is shifted, too."""
-    expected = pairs.assemble(tokens, np.arange(3), np.arange(3), (3, 7))["inputs"]
+    expected = pairs.assemble(tokens, np.arange(3), np.arange(3), (3, 7), ())["inputs"]
     sides = (tokenizer.padded(side, 3, 7) for side in (SOURCES, TARGETS))
     found = pairs.inputs_of_single_pairs(*sides)
     assert found.keys() == expected.keys()

@@ -40,15 +40,10 @@ class CheckpointStore:
         check_path(folder)
         # absolute() would turn gs://BUCKET into a local path.
         self.folder = folder if paths.in_bucket(folder) else folder.absolute()
-        self._orbax = ocp.AsyncCheckpointer(
-            ocp.CompositeCheckpointHandler(
-                **{name: ocp.StandardCheckpointHandler() for name in ITEMS}
-            ),
-            # checkpoints/ and best/ can save the same step, so their barriers need different names.
-            multiprocessing_options=ocp.options.MultiprocessingOptions(
-                barrier_sync_key_prefix=folder.name
-            ),
-        )
+        # checkpoints/ and best/ can save the same step, so their barriers need different names.
+        options = ocp.options.MultiprocessingOptions(barrier_sync_key_prefix=folder.name)
+        handler = ocp.CompositeCheckpointHandler()  # of the items that the arguments name
+        self._orbax = ocp.AsyncCheckpointer(handler, multiprocessing_options=options)
 
     def place(self, step: int) -> Path:
         """Returns the folder of a step. Not collective."""

@@ -254,5 +254,4 @@ def concatenate_ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     and plus 18 in the second, because it begins at 2.
     """
     ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) - np.repeat(ends - counts - starts, counts)
+    return np.arange(int(counts.sum())) - np.repeat(ends - counts - starts, counts)

@@ -13,13 +13,9 @@ from transformer.data.tokens import NO_SIDE, Side, Tokens
 
 
 def assemble(
-    tokens: Tokens,
-    pair_indices: np.ndarray,
-    row_of_pair: np.ndarray,
-    shape: tuple[int, int],
-    key: tuple = (),
+    tokens: Tokens, items: np.ndarray, row_of_item: np.ndarray, shape: tuple[int, int], key: tuple
 ) -> dict:
-    """Returns a batch of sentence pairs: pair_indices[i] in row row_of_pair[i], which is sorted.
+    """Returns a batch of sentence pairs: items[i] in row row_of_item[i], which is sorted.
 
     It is {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of `shape` (rows,
     length). Weights are 1 on target tokens and 0 on padding. `key` is unused, as nothing is random.
@@ -32,29 +28,18 @@ def assemble(
         target_segments    1      1  1    2      2    0    0
         weights            1      1  1    1      1    0    0
     """
-    source, source_positions, source_segments = lay(
-        tokens.sides["source"], pair_indices, row_of_pair, shape
-    )
-    targets, target_positions, target_segments = lay(
-        tokens.sides["target"], pair_indices, row_of_pair, shape
-    )
+    inputs = {}
+    for name, side in tokens.sides.items():
+        ids, positions, segments = lay(side, items, row_of_item, shape)
+        inputs |= {name: ids, f"{name}_positions": positions, f"{name}_segments": segments}
+    targets = inputs["target"]
     # Shift right for the decoder. START replaces the previous sentence's last id at position 0.
     shifted = np.roll(targets, 1)
-    shifted[target_positions == 0] = tokenizer.START
+    shifted[inputs["target_positions"] == 0] = tokenizer.START
     # Padding is segment 0.
-    real = target_segments > 0
-    return {
-        "inputs": {
-            "source": source,
-            "target": np.where(real, shifted, tokenizer.PAD),
-            "source_positions": source_positions,
-            "target_positions": target_positions,
-            "source_segments": source_segments,
-            "target_segments": target_segments,
-        },
-        "targets": targets,
-        "weights": real.astype(np.float32),
-    }
+    real = inputs["target_segments"] > 0
+    inputs["target"] = np.where(real, shifted, tokenizer.PAD)
+    return {"inputs": inputs, "targets": targets, "weights": real.astype(np.float32)}
 
 
 def lay(
@@ -90,21 +75,19 @@ def example(rows: int, length: int) -> dict:
 
 
 def fill_fractions(batches: Batches, tokens: Tokens) -> tuple[float, float]:
-    """Returns the fractions of an epoch's source and target positions that are tokens."""
+    """Returns the fractions of the source and target positions of all rows that are tokens."""
     return tuple(side[batches.items].sum() / batches.positions for side in tokens.lengths)
 
 
 def inputs_of_single_pairs(source_BS: jax.Array, target_BT: jax.Array) -> dict[str, jax.Array]:
     """Returns a model's inputs for padded ids, one pair per row, with the target shifted right."""
-    arguments = {
-        "source": source_BS,
-        "target": jnp.roll(target_BT, 1, axis=1).at[:, 0].set(tokenizer.START),
-    }
+    shifted_BT = jnp.roll(target_BT, 1, axis=1).at[:, 0].set(tokenizer.START)
+    inputs = {"source": source_BS, "target": shifted_BT}
     # In unpacked rows, each row is a segment that starts at position 0.
     for side, ids in (("source", source_BS), ("target", target_BT)):
         positions, segments = positions_and_segments(ids)
-        arguments |= {f"{side}_positions": positions, f"{side}_segments": segments}
-    return arguments
+        inputs |= {f"{side}_positions": positions, f"{side}_segments": segments}
+    return inputs
 
 
 def positions_and_segments(ids_BS: jax.Array) -> tuple[jax.Array, jax.Array]:

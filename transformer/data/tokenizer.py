@@ -173,14 +173,13 @@ def learn_pieces(
 
 def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
     """Loads the bytes of a .model file, with any special ids; UserError for other bytes."""
+    processor = sentencepiece.SentencePieceProcessor()
     try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+        processor.load_from_serialized_proto(model_bytes)
         # Fails for a corrupt model, whose pieces are not UTF-8.
-        pieces = [processor.id_to_piece(i) for i in range(len(processor))]
+        processor.id_to_piece(list(range(len(processor))))
     except (RuntimeError, ValueError) as error:
         raise UserError(f"{name} is not a SentencePiece model: {error}") from error
-    if not pieces:
-        raise UserError(f"{name} is not a SentencePiece model: it is empty")
     return processor
 
 

@@ -180,12 +180,9 @@ class BatchDecoder:
         # (line, part, search) of each row; 0 0 0 for beam search, which is not random.
         keys = tokenizer.padded([part.random_key for part in batch], num_rows, 3)
         source_BS, keys, bounds = layout.shard_rows((source_BS, keys, bounds), params)
-        memory, state, rng_B = self.workers.call(
-            self._start,
-            *(params, source_BS, keys),
-            source_length=batch_sizes.next_power_of_two(longest, batch_sizes.SHORTEST_MEMORY),
-            room=room,
-        )
+        length = batch_sizes.next_power_of_two(longest, batch_sizes.SHORTEST_MEMORY)
+        static = {"source_length": length, "room": room}
+        memory, state, rng_B = self.workers.call(self._start, params, source_BS, keys, **static)
         return compiled.Search(memory, state, bounds, rng_B)
 
     def _bounds(self, batch: list[Part], rows: int) -> Bounds:
@@ -257,11 +254,9 @@ class BatchDecoder:
 
 def finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
     """Returns a sentence's finished hypotheses; FloatingPointError without any."""
-    hypotheses = []
-    for ids, score in zip(tokens_WT.tolist(), scores_W.tolist(), strict=True):
-        # -inf marks an empty slot, where fewer hypotheses than beams finished.
-        if score > -np.inf:
-            hypotheses.append((ids[: ids.index(tokenizer.END)], score))
+    scored = zip(tokens_WT.tolist(), scores_W.tolist(), strict=True)
+    # -inf marks an empty slot, where fewer hypotheses than beams finished.
+    hypotheses = [(ids[: ids.index(tokenizer.END)], x) for ids, x in scored if x > -np.inf]
     if not hypotheses:
         raise FloatingPointError("the model's scores are non-finite: check its parameters")
     return hypotheses

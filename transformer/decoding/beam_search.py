@@ -29,6 +29,7 @@ from transformer.decoding.selection import divided, likeliest, take_along_axis
 from transformer.models.cache import grow, lengthened, reorder
 
 Array = jax.Array
+Ids, Rules = tuple[int, ...], tuple[Rule, ...]
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 
@@ -118,8 +119,8 @@ def extend(
     bounds: Bounds,
     state: DecodingState,
     *,
-    never: tuple[int, ...] = (),
-    rules: tuple[Rule, ...] = (),
+    never: Ids = (),
+    rules: Rules = (),
     rng_B: Array | None = None,
     **options: Any,
 ) -> DecodingState:
@@ -133,12 +134,7 @@ def extend(
 
 
 def candidates(
-    step: Step,
-    memory: Any,
-    bounds: Bounds,
-    state: DecodingState,
-    never: tuple[int, ...] = (),
-    rules: tuple[Rule, ...] = (),
+    step: Step, memory: Any, bounds: Bounds, state: DecodingState, never: Ids, rules: Rules
 ) -> tuple[Candidates, Any]:
     """Returns the candidates of t + 1 tokens, and the cache with the live beams' last tokens."""
     if rules:
@@ -270,10 +266,10 @@ def take(tokens_BWT: Array, index_BE: Array) -> Array:
     return take_along_axis(tokens_BWT, index_BE[:, :, None], axis=1)
 
 
-# Constraints on the next token, and the top-k of continuations.
+# Constraints on the next token.
 
 
-def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array, Array]:
+def constraints(t: Array, bounds: Bounds, never: Ids) -> tuple[Array, Array]:
     """Returns (forbidden_BF, forced_B) at position t: a mask over the first F ids, and an id.
 
     Forbidden are `never`, and </s> before min_length; probabilities are not renormalised. Forced
@@ -301,12 +297,7 @@ def next_logits(step: Step, memory: Any, state: DecodingState) -> tuple[Array, A
 
 
 def next_log_probs(
-    step: Step,
-    memory: Any,
-    bounds: Bounds,
-    state: DecodingState,
-    never: tuple[int, ...] = (),
-    rules: tuple[Rule, ...] = (),
+    step: Step, memory: Any, bounds: Bounds, state: DecodingState, never: Ids, rules: Rules
 ) -> tuple[Array, Any]:
     """Returns log P of all tokens at position t, -inf if not allowed, and the cache.
 

@@ -23,6 +23,7 @@ from transformer.errors import UserError, check_value
 from transformer.models import fields
 
 Tree = dict
+IN_PARTS = "line %d: %d pieces are more than config.decode.max_length=%d: translated in %d parts"
 
 
 class Request(NamedTuple):
@@ -142,9 +143,8 @@ class Translator:
         prefixes = self.vocabulary.target.encode([x.prefix for x in requests])
         for line, source, (*prefix, _) in zip(chunk, sources, prefixes, strict=True):
             parts = [*self._parts(*line, source, prefix)]
-            parts_of_line.append(
-                [index_of_part.setdefault(x, len(index_of_part)) for x, _ in parts]
-            )
+            indices = [index_of_part.setdefault(x, len(index_of_part)) for x, _ in parts]
+            parts_of_line.append(indices)
             phrases_of_line.append([phrase for _, phrases in parts for phrase in phrases])
         num_done = 0
 
@@ -167,11 +167,7 @@ class Translator:
         parts = list(split(source, self.vocabulary.source, self.decode.max_length))
         self._check_length(number, "a prefix", prefix)
         if len(parts) > 1:
-            logging.warning(
-                "line %d: %d pieces are more than config.decode.max_length=%d: translated in "
-                "%d parts",
-                *(number + 1, len(source), self.decode.max_length, len(parts)),
-            )
+            logging.warning(IN_PARTS, number + 1, len(source), self.decode.max_length, len(parts))
         for i, ids in enumerate(parts):
             phrases = self._required(number, ids, request.terms)
             # Without terms no call, because one takes as long as a short line's other work.
@@ -217,13 +213,9 @@ class Translator:
         """Yields the best `num_hypotheses` of each line, detokenised."""
         flat = [ids for hypotheses in hypotheses_by_line for ids, _ in hypotheses]
         # Byte pieces can spell a line break, but each input line has one output line.
-        texts = iter(
-            text.replace("\n", " ").replace("\r", " ")
-            for text in self.vocabulary.target.decode(flat)
-        )
-        for hypotheses, number, phrases in zip(
-            hypotheses_by_line, numbers, phrases_by_line, strict=True
-        ):
+        texts = (re.sub(r"[\n\r]", " ", x) for x in self.vocabulary.target.decode(flat))
+        lines = zip(hypotheses_by_line, numbers, phrases_by_line, strict=True)
+        for hypotheses, number, phrases in lines:
             scored = self.method.rank([(next(texts), score) for _, score in hypotheses])
             pattern_of = {phrase: methods.phrase_pattern(phrase) for phrase in phrases}
             lacking = lambda text, x=pattern_of: tuple(p for p in x if not re.search(x[p], text))

@@ -44,11 +44,9 @@ def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: La
 
     def global_array(*arrays: np.ndarray) -> jax.Array:
         array_of_rows = dict(zip(shards, arrays, strict=True))
-        return jax.make_array_from_callback(
-            (num_rows, *arrays[0].shape[1:]),
-            layout.batch_sharding,
-            lambda index: array_of_rows[index[0].indices(num_rows)[:2]],
-        )
+        shape = num_rows, *arrays[0].shape[1:]
+        local = lambda index: array_of_rows[index[0].indices(num_rows)[:2]]
+        return jax.make_array_from_callback(shape, layout.batch_sharding, local)
 
     return jax.block_until_ready(jax.tree.map(global_array, *shards.values()))
 

@@ -124,19 +124,16 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     received = []
     stopping = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)
     # The handlers to restore at the end, without ignored signals.
-    previous = {number: signal.getsignal(number) for number in stopping}
-    previous = {n: handler for n, handler in previous.items() if handler is not signal.SIG_IGN}
+    previous = {n: signal.getsignal(n) for n in stopping if signal.getsignal(n) != signal.SIG_IGN}
 
     def on_signal(number: int, _: object) -> None:
         received.append(number)
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        message = "%s received: stopping after the current step or batch, and saving"
         # Logging fails (reentrant call) if the signal interrupts a write to the same stream.
         with contextlib.suppress(RuntimeError):
-            logging.info(
-                "%s received: stopping after the current step or batch, and saving",
-                signal.Signals(number).name,
-            )
+            logging.info(message, signal.Signals(number).name)
 
     for number in previous:
         signal.signal(number, on_signal)
@@ -144,4 +141,5 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(received)
     finally:
         for number, handler in previous.items():
-            signal.signal(number, handler)
+            # None: a handler of C, which Python cannot restore.
+            signal.signal(number, handler or signal.SIG_DFL)

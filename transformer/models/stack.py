@@ -83,10 +83,8 @@ class Stack(nn.Module):
 
     def empty_cache(self, x_BTD: Array, room: int, num_beams: int) -> Cache:
         """Returns an empty cache for inputs with the batch size, width and dtype of x."""
-        return Cache(
-            [layer.self_attention.empty_state(x_BTD, room, num_beams) for layer in self.layers],
-            cache.empty_ancestry(len(x_BTD), room, num_beams),
-        )
+        states = [layer.self_attention.empty_state(x_BTD, room, num_beams) for layer in self.layers]
+        return Cache(states, cache.empty_ancestry(len(x_BTD), room, num_beams))
 
     def step(
         self,

@@ -14,6 +14,7 @@ from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View, same_segment, self_view
 
 Array = jax.Array
+Memory = tuple[list[KeysValues], Array]  # projected by each layer; its mask_BS
 
 
 class Transformer(nn.Module):
@@ -106,7 +107,7 @@ class Transformer(nn.Module):
 
     def prepare(
         self, memory_BSD: Array, memory_mask_BS: Array, room: int, num_beams: int
-    ) -> tuple[tuple[list[KeysValues], Array], Cache]:
+    ) -> tuple[Memory, Cache]:
         """Returns the (memory, cache) that `step` takes, with `room` for target positions.
 
         Each row of `memory_BSD` is one sentence, from position 0 on. The memory is projected once
@@ -117,11 +118,7 @@ class Transformer(nn.Module):
         return (self.decoder.project(memory_BSD), memory_mask_BS), cache
 
     def step(
-        self,
-        tokens_BWT: Array,
-        position: Array,
-        memory: tuple[list[KeysValues], Array],
-        cache: Cache,
+        self, tokens_BWT: Array, position: Array, memory: Memory, cache: Cache
     ) -> tuple[Array, Cache]:
         """Returns logits [B, W, T, V] after each of the next T tokens of W beams, and the cache.
 
@@ -133,9 +130,8 @@ class Transformer(nn.Module):
         queries = decoder_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
         positions_BQ = queries.view.query_positions_BT
         # Rows are not packed, so source position s is s in each row.
-        memory_positions_BS = jnp.broadcast_to(
-            jnp.arange(memory_mask_BS.shape[1]), memory_mask_BS.shape
-        )
+        B, S = memory_mask_BS.shape
+        memory_positions_BS = jnp.broadcast_to(jnp.arange(S), (B, S))
         # All queries share one mask [B, 1, S]: each sees its whole source.
         memory_view = View(memory_mask_BS[:, None, :], positions_BQ, memory_positions_BS)
         # All rows have the same positions, so sinusoids are computed for one row.

@@ -20,9 +20,8 @@ from transformer.workdir.key_tables import CHOICES, flatten
 
 def modes_help() -> str:
     """Returns the part of --help about modes, two lines per mode."""
-    return "\n".join(
-        f"  --mode={name} {mode.arguments}\n      {mode.about}" for name, mode in MODES.items()
-    )
+    texts = (f"  --mode={name} {x.arguments}\n      {x.about}" for name, x in MODES.items())
+    return "\n".join(texts)
 
 
 def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDict]:

@@ -65,7 +65,8 @@ def score_split(
         rows |= {x: f"{further[x]:.2f}".removesuffix(".00") for x in further}  # counts are whole
         rows["weights"] = f"{config.evaluate.weights}, of step {steps}"
         try:
-            quiet or results.show(result, rows)
+            if not quiet:
+                results.show(result, rows)
         finally:  # save even if the reader of standard output is gone
             results.keep(workdir, result, outputs, once=once)
     return result

@@ -1,7 +1,4 @@
-"""Reads and writes lines for modes: plain text, tab-separated columns or JSON, always in UTF-8.
-
-The modes translate, score, align, classify, generate, parse and compare use it.
-"""
+"""Reads and writes lines for modes: plain text, tab-separated columns or JSON, always in UTF-8."""
 
 import codecs
 import json
@@ -68,11 +65,9 @@ def write(file: BinaryIO, text: str, end: str = "\n") -> None:
 
 def to_json(values: dict) -> str:
     """Returns a JSON object on one line; non-finite numbers become null."""
-    try:
-        return json.dumps(values, ensure_ascii=False, allow_nan=False)
-    except ValueError:  # read again, NaN and Infinity are None
-        plain = json.loads(json.dumps(values), parse_constant=lambda name: None)
-        return json.dumps(plain, ensure_ascii=False)
+    # Read again, NaN and Infinity are None.
+    plain = json.loads(json.dumps(values), parse_constant=lambda name: None)
+    return json.dumps(plain, ensure_ascii=False)
 
 
 def count(file: BinaryIO) -> int | None:

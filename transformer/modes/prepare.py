@@ -44,11 +44,9 @@ def check(config: ConfigDict) -> ModuleType:
     optimizer.check(**config.optimizer.to_dict())
     task_module.check(config)
     train = config.data.get("train")
+    message = "config.data.%s=%r is the training data: its score says nothing about other data"
     for split in ("validation", "test"):
         if train and config.data.get(split) == train and processes.is_first():
-            message = (
-                "config.data.%s=%r is the training data: its score says nothing about other data"
-            )
             logging.warning(message, split, train)
     return task_module
 

@@ -21,15 +21,13 @@ def held(place: Path, *, wait: bool = True) -> Iterator[OSError | None]:
     process's lock; otherwise it yields a BlockingIOError. Any other error means that the disk, like
     some shared disks, has no locks.
     """
-    failure, descriptor = None, os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
+    failure = None
+    with place.open("ab") as file:  # closing it releases the lock
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError as error:
             failure = error
         yield failure
-    finally:
-        os.close(descriptor)  # releases the lock
 
 
 @contextlib.contextmanager

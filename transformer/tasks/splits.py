@@ -150,11 +150,7 @@ def _cache(config: ConfigDict) -> Path:
 
 
 def evaluation_tokens(
-    config: ConfigDict,
-    pairs: corpora.Corpus,
-    vocabulary: Vocabulary,
-    split: str,
-    model: nn.Module,
+    config: ConfigDict, pairs: corpora.Corpus, vocabulary: Vocabulary, split: str, model: nn.Module
 ) -> Tokens:
     """Returns the token ids of every sentence of a split that `model` is scored on.
 

@@ -92,5 +92,6 @@ def _explained(error: Exception, path: Path) -> str:
         return str(error)
     # The innermost frame in the config itself, because a library may have raised the error.
     lines = traceback.extract_tb(error.__traceback__)
-    places = [f"line {x.lineno}, `{x.line}`: " for x in lines if x.filename == str(path.resolve())]
+    lines = [x for x in lines if Path(x.filename).resolve() == path.resolve()]
+    places = [f"line {x.lineno}, `{x.line}`: " for x in lines]
     return f"{places[-1] if places else ''}{type(error).__name__}: {error}"
