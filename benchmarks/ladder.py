@@ -3,17 +3,19 @@
     python launch.py --mode=sweep configs/sweeps/ladder.toml --config.data.directory=TATOEBA
     python -m benchmarks.ladder runs/ladder --picture ladder.svg
 
-The law is Hoffmann et al.'s (2022), of validation nats a token after D target tokens with N params
-beside the embedding:
+The law is the form of Hoffmann et al. (2022), of validation nats a token after D target positions
+with N params, without the embedding:
 
     L(N, D) = E + A / N^alpha + B / D^beta
 
-It is fitted to every validation of all rows but the last, in logarithms by Huber's loss, as there.
-The 95 % intervals are of a bootstrap that adds the residuals of random runs, each whole, to the
-law, because the validations of one run err together. The last row need not have been run yet.
+It is fitted to every validation of all rows but the last, with Huber's loss of the logarithms, as
+theirs is; they fit the last losses of runs only. The last row need not have been run yet. Intervals
+are the middle 95 % of a bootstrap that resamples the residuals: whole curves of a size, because the
+law errs on a size as a whole, and of seeds. What is predicted is a further run.
 """
 
 import argparse
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,67 +36,71 @@ NAMES = ("E", "A", "alpha", "B", "beta")
 RESAMPLES = 400
 
 
-class Curve(NamedTuple):
-    """The validations of a run: nats a token by target tokens seen."""
+class Row(NamedTuple):
+    """The finished runs of a size: nats a token of K seeds, after T numbers of positions."""
 
-    row: str
+    name: str
     params: int
-    tokens: np.ndarray
-    nats: np.ndarray
+    positions_T: np.ndarray
+    nats_KT: np.ndarray
 
 
-def read(row: sweep_file.Row) -> list[Curve]:
-    """Returns the curves of a row's finished runs; of a row without any, one without numbers."""
+def read(row: sweep_file.Row) -> Row:
+    """Returns the validations of a row's finished runs."""
     config = row.runs[0].config
     steps = np.arange(0, config.train.num_steps, config.evaluate.every) + config.evaluate.every
-    about = (row.name, size(config), config.data.batch_tokens * steps)
     logs = [[x for x in log.read(run.workdir) if x["kind"] == "validation"] for run in row.runs]
-    nats = [np.array([x["nats_per_token"] for x in lines]) for lines in logs]
-    return [Curve(*about, x) for x in nats if len(x) == len(steps)] or [Curve(*about, np.array([]))]
+    nats = [[x["nats_per_token"] for x in lines] for lines in logs if len(lines) == len(steps)]
+    positions = config.data.batch_tokens * steps
+    return Row(row.name, size(config), positions, np.reshape(nats, (-1, len(steps))))
 
 
 def size(config: ConfigDict) -> int:
-    """Returns the number of a model's params beside the embedding, by shapes alone."""
+    """Returns the number of a model's params without the embedding, by shapes alone."""
     model = translation.model(config, translation.sizes(config, None))
     params = task.abstract_params(model, translation.example(config, 1))
-    return (
-        sum(x.size for x in jax.tree.leaves(params)) - config.vocabulary.size * config.model.d_model
-    )
+    embedding = config.vocabulary.size * config.model.d_model
+    return sum(x.size for x in jax.tree.leaves(params)) - embedding
 
 
-def log_law(law: np.ndarray, params: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+def log_law(law: np.ndarray, params: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Returns log L; `law` is (log E, log A, alpha, log B, beta)."""
     e, a, alpha, b, beta = law
-    terms = e, a - alpha * np.log(params), b - beta * np.log(tokens)
+    terms = e, a - alpha * np.log(params), b - beta * np.log(positions)
     return special.logsumexp(np.broadcast_arrays(*terms), axis=0)
 
 
 def fit(
-    params: np.ndarray, tokens: np.ndarray, log_nats: np.ndarray, starts: Sequence[Sequence[float]]
+    params: np.ndarray,
+    positions: np.ndarray,
+    log_nats: np.ndarray,
+    starts: Sequence[Sequence[float]],
 ) -> np.ndarray:
     """Returns the law nearest to losses, the best of several starts."""
-    errors = lambda law: log_law(law, params, tokens) - log_nats
+    errors = lambda law: log_law(law, params, positions) - log_nats
     options = {"loss": "huber", "f_scale": 1e-3, "x_scale": (1, 10, 1, 10, 1)}
     fits = [optimize.least_squares(errors, start, **options) for start in starts]
     return min(fits, key=lambda x: x.cost).x
 
 
-def fit_curves(curves: Sequence[Curve], rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Returns the law of runs with equal steps, its resamples, and a residual curve for each."""
-    tokens = curves[0].tokens
-    params = np.array([x.params for x in curves])[:, None]
-    flat = [x.ravel() for x in np.broadcast_arrays(params, tokens)]
-    log_nats = np.log([x.nats for x in curves])
-    starts = [
-        (e, 5, alpha, 5, beta) for e in (-1, 0.5) for alpha in (0.3, 0.6) for beta in (0.3, 0.6)
-    ]
-    law = fit(*flat, log_nats.ravel(), starts)
-    expected = log_law(law, *flat).reshape(log_nats.shape)
-    # Three of the law's five numbers are of the differences between runs.
-    residuals = (log_nats - expected) * math.sqrt(len(curves) / (len(curves) - 3))
-    draws = rng.choice(residuals, (RESAMPLES, len(curves)))
-    laws = np.array([fit(*flat, (expected + x).ravel(), [law]) for x in draws])
-    return law, laws, rng.choice(residuals, RESAMPLES)
+def fit_rows(rows: Sequence[Row], rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Returns the law of rows with as many seeds and steps, its resamples, and residual curves."""
+    params_R11 = np.array([x.params for x in rows])[:, None, None]
+    log_nats_RKT = np.log([x.nats_KT for x in rows])
+    R, K, _ = log_nats_RKT.shape
+    full = np.broadcast_arrays(params_R11, rows[0].positions_T, log_nats_RKT)[:2]
+    flat = [x.ravel() for x in full]
+    rates = itertools.product((-1, 0.5), (0.3, 0.6), (0.3, 0.6))
+    law = fit(*flat, log_nats_RKT.ravel(), [(e, 5, alpha, 5, beta) for e, alpha, beta in rates])
+    expected_RKT = log_law(law, *full)
+    residuals_RKT = log_nats_RKT - expected_RKT
+    # Widened by the degrees of freedom: three of the law's numbers are of the differences of sizes.
+    of_sizes_RT = residuals_RKT.mean(axis=1) * math.sqrt(R / (R - 3))
+    of_seeds_RKT = residuals_RKT - residuals_RKT.mean(axis=1, keepdims=True)
+    of_seeds_XT = np.concatenate(of_seeds_RKT) * math.sqrt(K / (K - 1))
+    draw = lambda R, K: rng.choice(of_sizes_RT, (R, 1)) + rng.choice(of_seeds_XT, (R, K))
+    laws = [fit(*flat, (expected_RKT + draw(R, K)).ravel(), [law]) for _ in range(RESAMPLES)]
+    return law, np.array(laws), draw(RESAMPLES, 1)[:, 0]
 
 
 def plain(laws: np.ndarray) -> np.ndarray:
@@ -107,38 +113,40 @@ def interval(values: np.ndarray) -> np.ndarray:
     return np.quantile(values, [0.025, 0.975], axis=0)
 
 
-def in_millions(tokens: int) -> str:
-    return f"{tokens / 1e6:.1f} million tokens"
+def in_millions(positions: int) -> str:
+    """Returns a legend's text for a number of positions."""
+    return f"{positions / 1e6:.1f} million positions"
 
 
-def chart(curves: Sequence[Curve], law: np.ndarray, larger: Sequence[dict]) -> charts.Chart:
-    """Returns nats a token by params, a colour for each number of tokens; lines are the law."""
+def chart(rows: Sequence[Row], law: np.ndarray, larger: Sequence[dict]) -> charts.Chart:
+    """Returns nats a token by params: points are runs, lines the law, bars what it predicts."""
     measured = [
-        {"params": x.params, "tokens": in_millions(n), "nats": y}
-        for x in curves
-        for n, y in zip(x.tokens, x.nats, strict=True)
+        {"params": row.params, "after": in_millions(n), "nats": y}
+        for row in rows
+        for nats_T in row.nats_KT
+        for n, y in zip(row.positions_T, nats_T, strict=True)
     ]
-    # The line goes from the smallest to the predicted model.
-    grid = np.geomspace(curves[0].params, larger[0]["params"], 40)
+    # The lines go from the smallest to the predicted model.
+    grid = np.geomspace(rows[0].params, larger[0]["params"], 40)
     lines = [
-        {"params": p, "tokens": in_millions(n), "nats": y}
-        for n in curves[0].tokens
+        {"params": p, "after": in_millions(n), "nats": y}
+        for n in rows[0].positions_T
         for p, y in zip(grid, np.exp(log_law(law, grid, n)), strict=True)
     ]
     logarithmic = {"type": "log", "nice": False}
     x = {"field": "params", "type": "quantitative", "scale": logarithmic, "title": "params"}
     y = {"field": "nats", "type": "quantitative", "title": "nats a token"}
     y["scale"] = {"type": "log", "zero": False, "nice": False}
-    encoding = {"x": x, "y": y, "color": {"field": "tokens", "type": "nominal", "sort": None}}
+    encoding = {"x": x, "y": y, "color": {"field": "after", "type": "nominal", "sort": None}}
     bars = {**encoding, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
+    layer = lambda values, mark, encoding: {
+        **{"data": {"values": values}, "mark": mark, "encoding": encoding}
+    }
+    point = {"type": "point", "filled": True}
     layers = [
-        {"data": {"values": lines}, "mark": {"type": "line", "size": 1}, "encoding": encoding},
-        {
-            "data": {"values": measured},
-            "mark": {"type": "point", "filled": True},
-            "encoding": encoding,
-        },
-        {"data": {"values": [*larger]}, "mark": {"type": "rule", "size": 3}, "encoding": bars},
+        layer(lines, {"type": "line", "size": 1}, encoding),
+        layer(measured, point, encoding),
+        layer([*larger], {"type": "rule", "size": 3, "opacity": 0.6}, bars),
     ]
     return {"width": 460, "height": 300, "layer": layers}
 
@@ -149,24 +157,22 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="an SVG file to draw into")
     arguments = parser.parse_args()
     *rows, last = map(read, sweep_file.read(SWEEP, arguments.folder))
-    curves = [curve for row in rows for curve in row]
-    law, laws, residuals = fit_curves(curves, np.random.default_rng(0))
+    if min(len(row.nats_KT) for row in rows) < 2:
+        parser.error(f"every row but {last.name} needs two finished seeds: run the sweep first")
+    law, laws, residuals = fit_rows(rows, np.random.default_rng(0))
     for name, x, low, high in zip(NAMES, plain(law), *interval(plain(laws)), strict=True):
         print(f"{name:6}{x:10.3g} ({low:.3g} to {high:.3g})")
-    params, tokens = last[0].params, last[0].tokens
-    predicted = np.exp(log_law(law, params, tokens))
-    likely = np.exp([log_law(x, params, tokens) + r for x, r in zip(laws, residuals, strict=True)])
+    predicted = np.exp(log_law(law, last.params, last.positions_T))
+    further = np.exp([log_law(x, last.params, last.positions_T) for x in laws] + residuals)
     larger = []
-    print(f"{last[0].row}, {params:,} params beside the embedding")
-    for i, (low, high) in enumerate(interval(likely).T):
-        found = ", ".join(f"{x.nats[i]:.3f}" for x in last if x.nats.size) or "not run"
-        print(f"{tokens[i]:12,} tokens: {predicted[i]:.3f} ({low:.3f} to {high:.3f}); {found}")
-        larger.append(
-            {"params": params, "tokens": in_millions(tokens[i]), "low": low, "high": high}
-        )
+    print(f"{last.name}, {last.params:,} params without the embedding")
+    for i, (low, high) in enumerate(interval(further).T):
+        measured = ", ".join(f"{x:.3f}" for x in last.nats_KT[:, i]) or "not run"
+        after = in_millions(last.positions_T[i])
+        print(f"{after}: {predicted[i]:.3f} ({low:.3f} to {high:.3f}); {measured}")
+        larger.append({"params": last.params, "after": after, "low": low, "high": high})
     if arguments.picture:
-        measured = [*curves, *(x for x in last if x.nats.size)]
-        arguments.picture.write_text(charts.svg(chart(measured, law, larger)))
+        arguments.picture.write_text(charts.svg(chart([*rows, last], law, larger)))
 
 
 if __name__ == "__main__":

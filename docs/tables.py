@@ -17,6 +17,7 @@ the milliseconds of a step of each row, as `benchmarks.step_time_by_length --jso
 
 import argparse
 import json
+import math
 import re
 import statistics
 import subprocess
@@ -124,7 +125,10 @@ def cells(row: dict, first: dict) -> Iterator[str]:
 
 
 def probability(p: float | None) -> str:
-    return "" if p is None else f"{p:.3f}" if p >= 0.001 else "<0.001"
+    """Returns the text of a p-value; "" of None, and of NaN, which equal seeds have."""
+    if p is None or math.isnan(p):
+        return ""
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
 def of_seeds(first: list[dict], runs: list[dict]) -> float | None:
