@@ -36,7 +36,7 @@ NAMES = ("E", "A", "alpha", "B", "beta")
 RESAMPLES = 400
 
 
-class Row(NamedTuple):
+class Size(NamedTuple):
     """The finished runs of a size: nats a token of K seeds, after T numbers of positions."""
 
     name: str
@@ -45,17 +45,17 @@ class Row(NamedTuple):
     nats_KT: np.ndarray
 
 
-def read(row: sweep_file.Row) -> Row:
+def read(row: sweep_file.Row) -> Size:
     """Returns the validations of a row's finished runs."""
     config = row.runs[0].config
     steps = np.arange(0, config.train.num_steps, config.evaluate.every) + config.evaluate.every
     logs = [[x for x in log.read(run.workdir) if x["kind"] == "validation"] for run in row.runs]
     nats = [[x["nats_per_token"] for x in lines] for lines in logs if len(lines) == len(steps)]
     positions = config.data.batch_tokens * steps
-    return Row(row.name, size(config), positions, np.reshape(nats, (-1, len(steps))))
+    return Size(row.name, num_params(config), positions, np.reshape(nats, (-1, len(steps))))
 
 
-def size(config: ConfigDict) -> int:
+def num_params(config: ConfigDict) -> int:
     """Returns the number of a model's params without the embedding, by shapes alone."""
     model = translation.model(config, translation.sizes(config, None))
     params = task.abstract_params(model, translation.example(config, 1))
@@ -83,7 +83,7 @@ def fit(
     return min(fits, key=lambda x: x.cost).x
 
 
-def fit_rows(rows: Sequence[Row], rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def fit_rows(rows: Sequence[Size], rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Returns the law of rows with as many seeds and steps, its resamples, and residual curves."""
     params_R11 = np.array([x.params for x in rows])[:, None, None]
     log_nats_RKT = np.log([x.nats_KT for x in rows])
@@ -98,7 +98,10 @@ def fit_rows(rows: Sequence[Row], rng: np.random.Generator) -> tuple[np.ndarray,
     of_sizes_RT = residuals_RKT.mean(axis=1) * math.sqrt(R / (R - 3))
     of_seeds_RKT = residuals_RKT - residuals_RKT.mean(axis=1, keepdims=True)
     of_seeds_XT = np.concatenate(of_seeds_RKT) * math.sqrt(K / (K - 1))
-    draw = lambda R, K: rng.choice(of_sizes_RT, (R, 1)) + rng.choice(of_seeds_XT, (R, K))
+    # One error for all seeds of a size, and one for each seed: [sizes, seeds, T].
+    draw = lambda sizes, seeds: (
+        rng.choice(of_sizes_RT, (sizes, 1)) + rng.choice(of_seeds_XT, (sizes, seeds))
+    )
     laws = [fit(*flat, (expected_RKT + draw(R, K)).ravel(), [law]) for _ in range(RESAMPLES)]
     return law, np.array(laws), draw(RESAMPLES, 1)[:, 0]
 
@@ -118,7 +121,7 @@ def in_millions(positions: int) -> str:
     return f"{positions / 1e6:.1f} million positions"
 
 
-def chart(rows: Sequence[Row], law: np.ndarray, larger: Sequence[dict]) -> charts.Chart:
+def chart(rows: Sequence[Size], law: np.ndarray, larger: Sequence[dict]) -> charts.Chart:
     """Returns nats a token by params: points are runs, lines the law, bars what it predicts."""
     measured = [
         {"params": row.params, "after": in_millions(n), "nats": y}
@@ -139,14 +142,12 @@ def chart(rows: Sequence[Row], law: np.ndarray, larger: Sequence[dict]) -> chart
     y["scale"] = {"type": "log", "zero": False, "nice": False}
     encoding = {"x": x, "y": y, "color": {"field": "after", "type": "nominal", "sort": None}}
     bars = {**encoding, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
-    layer = lambda values, mark, encoding: {
-        **{"data": {"values": values}, "mark": mark, "encoding": encoding}
-    }
-    point = {"type": "point", "filled": True}
+    line, point = {"type": "line", "size": 1}, {"type": "point", "filled": True}
+    bar = {"type": "rule", "size": 3, "opacity": 0.6}
     layers = [
-        layer(lines, {"type": "line", "size": 1}, encoding),
-        layer(measured, point, encoding),
-        layer([*larger], {"type": "rule", "size": 3, "opacity": 0.6}, bars),
+        {"data": {"values": lines}, "mark": line, "encoding": encoding},
+        {"data": {"values": measured}, "mark": point, "encoding": encoding},
+        {"data": {"values": [*larger]}, "mark": bar, "encoding": bars},
     ]
     return {"width": 460, "height": 300, "layer": layers}
 

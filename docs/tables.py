@@ -100,14 +100,14 @@ def sweep_rows(results: list[dict], without: Collection[str]) -> list[list[str]]
     """
     head = ["row", "of `config.model`", "parameters", "the paper", "BLEU, seed 0", "p"]
     head += ["three seeds", "p of seeds", "nats a token", "ms a step", "commit, CPU"]
-    rows = [[*cells(result, results[0])] for result in results]
+    rows = [[*cells(result, results[0]["runs"])] for result in results]
     varied = [i for i in range(len(head)) if len({row[i] for row in rows}) > 1]
     shown = [i for i in varied if head[i] not in without]
     return [[row[i] for i in shown] for row in (head, *rows)]
 
 
-def cells(row: dict, first: dict) -> Iterator[str]:
-    """Yields the cells of a row; the first row is what others are compared with."""
+def cells(row: dict, baseline: list[dict]) -> Iterator[str]:
+    """Yields the cells of a row, compared with the runs of the first row."""
     runs = row["runs"]
     yield f"`{row['row']}`"
     keys = {key.removeprefix("model."): value for key, value in row["keys"].items()}
@@ -116,29 +116,30 @@ def cells(row: dict, first: dict) -> Iterator[str]:
     yield f"*{row['paper']}*" if "paper" in row else ""
     low, high = row["interval"] or (0, 0)
     yield f"{runs[0]['bleu']:.1f}" + (f" ± {(high - low) / 2:.1f}" if high else "")
-    yield probability(row["p"])
+    yield p_text(row["p"])
     yield over_seeds(runs, "bleu", ".1f") if len(runs) > 1 else ""
-    yield probability(of_seeds(first["runs"], runs) if row is not first else None)
+    yield p_text(None if runs is baseline else seed_p_value(baseline, runs))
     yield over_seeds(runs, "nats_per_token", ".2f")
     yield f"{row['ms']:.0f}" if row.get("ms") else ""
     yield row["measured"]
 
 
-def probability(p: float | None) -> str:
-    """Returns the text of a p-value; "" of None, and of NaN, which equal seeds have."""
+def p_text(p: float | None) -> str:
+    """Returns a p-value as text; "" for None, and for the NaN of seeds with equal scores."""
     if p is None or math.isnan(p):
         return ""
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def of_seeds(first: list[dict], runs: list[dict]) -> float | None:
-    """Returns p of Welch's t-test over the BLEU of several seeds, of two rows; None of one seed.
+def seed_p_value(baseline: list[dict], runs: list[dict]) -> float | None:
+    """Returns the p-value of Welch's t-test on BLEU across seeds; None if a row has one seed.
 
-    It asks whether the next seeds would differ, too. The paired bootstrap of `take` compares two
-    trained models, and cannot know that.
+    It compares two methods. The paired bootstrap in `take` compares two trained models.
     """
-    of = [[run["bleu"] for run in x] for x in (first, runs)]
-    return stats.ttest_ind(*of, equal_var=False).pvalue if min(map(len, of)) > 1 else None
+    if min(len(baseline), len(runs)) < 2:
+        return None
+    scores = ([run["bleu"] for run in row] for row in (baseline, runs))
+    return stats.ttest_ind(*scores, equal_var=False).pvalue
 
 
 def over_seeds(runs: list[dict], score: str, form: str) -> str:

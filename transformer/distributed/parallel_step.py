@@ -75,12 +75,8 @@ def compile_step(train_step: Callable, layout: Layout, state: Tree) -> Callable:
             return train_step(state, batch)
 
     shardings = jax.tree.map(lambda x: x.sharding, state)
-    return jax.jit(
-        global_step,
-        in_shardings=(shardings, layout.batch_sharding),
-        out_shardings=(shardings, layout.replicated),
-        donate_argnums=0,
-    )
+    inputs, outputs = (shardings, layout.batch_sharding), (shardings, layout.replicated)
+    return jax.jit(global_step, in_shardings=inputs, out_shardings=outputs, donate_argnums=0)
 
 
 def _keep_rows_sharded(

@@ -65,9 +65,11 @@ def write(file: BinaryIO, text: str, end: str = "\n") -> None:
 
 def to_json(values: dict) -> str:
     """Returns a JSON object on one line; non-finite numbers become null."""
-    # Read again, NaN and Infinity are None.
-    plain = json.loads(json.dumps(values), parse_constant=lambda name: None)
-    return json.dumps(plain, ensure_ascii=False)
+    try:
+        return json.dumps(values, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # read again, NaN and Infinity are None
+        plain = json.loads(json.dumps(values), parse_constant=lambda name: None)
+        return json.dumps(plain, ensure_ascii=False)
 
 
 def count(file: BinaryIO) -> int | None:
