@@ -4,7 +4,7 @@
     echo 나는 사과를 좋아해 | python launch.py --mode=translate --workdir=runs/quickstart
 
 The corpus is synthetic: transformer/tools/quickstart generates it. Measured on 2 CPU cores: 2 to 3
-minutes from an empty folder to the score, test BLEU 98.1.
+minutes from an empty folder to the score, test BLEU 99.3.
 """
 
 from ml_collections import ConfigDict
