@@ -267,4 +267,9 @@ def test_json_and_python_take_terms(tiny_run, answered):
     assert "b a b" in forced["translation"]
     model = transformer.load(tiny_run.workdir)
     found = model.translate("a b", method="terminology", terms={"a": "b a b"})
-    assert (found, model.translate("a b")) == (forced["translation"], free["translation"])
+    texts = [forced["translation"], free["translation"]]
+    assert [found, model.translate("a b")] == texts
+    each = lambda *terms: model.translate(["a b"] * 2, method="terminology", terms=[*terms])
+    assert each({"a": "b a b"}, {}) == texts
+    with pytest.raises(UserError, match=r"\Aexpected terms for each of 2 texts, found 1\Z"):
+        each({})

@@ -13,6 +13,7 @@ from helpers.checkpoints import checkpoints_of
 from PIL import Image
 
 import transformer
+from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.workdir.log import read
@@ -83,6 +84,21 @@ def test_alignments_are_those_of_the_mode(translator, workdir, answered):
     expected = answered("align", workdir, pair, **{"attention.head": 2})
     aligned = translator.align(SENTENCES[0], "c b a", head=2)
     assert " ".join(f"{s}-{t}" for s, t in aligned) == expected.strip()
+
+
+def test_a_tag_is_each_call_s_own(translator, monkeypatch):
+    """A letter stands for a tag. It is read as the source's first word, and aligned with none."""
+    monkeypatch.setattr(tokenizer, "tags", lambda vocabulary: ["가"])
+    both, tagged = ("가 나 다", "b c"), {"source": "나 다", "target": "b c", "tag": "가"}
+    assert (
+        translator.score(**tagged) == translator.score(*both) != translator.score(*both, tag="가")
+    )
+    for name, array in translator.attention(*both).items():
+        np.testing.assert_array_equal(translator.attention(**tagged)[name], array)
+    cross_TS = translator.attention(*both)["cross"].mean(axis=(0, 1))
+    expected = [(int(cross_TS[t, 1:3].argmax()), t) for t in range(2)]
+    assert translator.align(**tagged) == expected
+    assert translator.translate("나 다", tag="가") == translator.translate("가 나 다")
 
 
 def test_several_threads_and_models_at_once(translator, workdir):
@@ -183,6 +199,7 @@ def untrained():
         (lambda run: transformer.config("quickstart", ["a=1"]), "expected changes such as"),
         (lambda run: transformer.load(run).score("a", "b", beams=2), "no key config.decode.beams"),
         (lambda run: transformer.load(run).align("a", "b", layer=9), "config.attention.layer must"),
+        (lambda run: transformer.load(run).score("a", "b", tag="<x>"), "decode.tag must be one of"),
     ],
 )
 def test_mistakes_are_explained(workdir, load, message):

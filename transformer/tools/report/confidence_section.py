@@ -43,24 +43,16 @@ def section(run: Run) -> Section | None:
 def _spec(table: Table) -> dict:
     """Returns the reliability diagram of a table of bins."""
     values = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    axis = lambda field: {
-        "field": field,
-        "type": "quantitative",
-        "scale": {"domain": [0, 1]},
-        "axis": {"tickCount": 5},
-    }
-    x, y = axis("predicted"), axis("good") | {"title": "good"}
+    axis = {"type": "quantitative", "scale": {"domain": [0, 1]}, "axis": {"tickCount": 5}}
+    x, y = {"field": "predicted", **axis}, {"field": "good", **axis, "title": "good"}
+    both = {"x": x, "y": y}
+    interval = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
     ends = {"values": [{"predicted": 0, "good": 0}, {"predicted": 1, "good": 1}]}
+    line = {"type": "line", "strokeDash": [4, 4]}
+    point = {"type": "point", "filled": True, "size": 60, "tooltip": {"content": "data"}}
     layers = [
-        {
-            "data": ends,
-            "mark": {"type": "line", "strokeDash": [4, 4]},
-            "encoding": {"x": x, "y": y},
-        },
-        {"mark": "rule", "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}},
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "tooltip": {"content": "data"}},
-            "encoding": {"x": x, "y": y},
-        },
+        {"data": ends, "mark": line, "encoding": both},
+        {"mark": "rule", "encoding": interval},
+        {"mark": point, "encoding": both},
     ]
     return {"height": 300, "data": {"values": values}, "layer": layers}
