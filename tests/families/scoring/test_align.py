@@ -81,13 +81,6 @@ def test_align(layer, head, expected):
     assert found == expected
 
 
-def test_a_tag_is_aligned_with_no_word():
-    vocabulary, chosen = reversal.vocabulary(), options(1, 1)
-    # Of row 0 the weights of c and d are 0 and 1, of rows 1 and 2 together 18 and 2.
-    pairs = align.alignment(vocabulary, "c d", "e fg", hand_made(), chosen, tag="ab")
-    assert pairs == [(1, 0), (0, 1)]
-
-
 def test_empty_texts_have_no_alignment():
     assert align.alignment(reversal.vocabulary(), "", " ", np.ones((2, 2, 1, 1)), options()) == []
 
