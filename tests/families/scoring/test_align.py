@@ -81,6 +81,11 @@ def test_align(layer, head, expected):
     assert found == expected
 
 
+def test_a_tag_is_aligned_with_no_word():
+    given = ("c d", "e fg", hand_made(), options(1, 1))  # row 0 attends to the tag most
+    assert align.alignment(reversal.vocabulary(), *given, tag="ab") == [(1, 0), (0, 1)]
+
+
 def test_empty_texts_have_no_alignment():
     assert align.alignment(reversal.vocabulary(), "", " ", np.ones((2, 2, 1, 1)), options()) == []
 

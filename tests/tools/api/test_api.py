@@ -95,17 +95,16 @@ def test_a_tag_is_each_call_s_own(translator, monkeypatch):
     )
     np.testing.assert_equal(translator.attention(**tagged), translator.attention(*both))
     cross_TS = translator.attention(*both)["cross"].mean(axis=(0, 1))
-    expected = [(int(cross_TS[t, 1:3].argmax()), t) for t in range(2)]
-    assert translator.align(**tagged) == expected
+    assert translator.align(**tagged) == [(cross_TS[t, 1:3].argmax(), t) for t in range(2)]
     assert translator.translate("나 다", tag="가") == translator.translate("가 나 다")
 
 
 def test_several_threads_and_models_at_once(translator, workdir):
     models = [translator, transformer.load(workdir, {"decode.beam_width": 2})]
-    expected = [model.translate(SENTENCES) for model in models]
+    expected = [model.translate(SENTENCES, length_alpha=1.0) for model in models]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(models[i % 2].translate, SENTENCES) for i in range(16)]
-        answers = [x.result(timeout=60) for x in asked]
+        call = lambda i: models[i % 2].translate(SENTENCES, length_alpha=1.0)
+        answers = [*pool.map(call, range(16), timeout=60)]
     assert answers == [expected[i % 2] for i in range(16)]
 
 
@@ -198,7 +197,8 @@ def untrained():
         (lambda run: transformer.config("quickstart", ["a=1"]), "expected changes such as"),
         (lambda run: transformer.load(run).score("a", "b", beams=2), "no key config.decode.beams"),
         (lambda run: transformer.load(run).align("a", "b", layer=9), "config.attention.layer must"),
-        (lambda run: transformer.load(run).score("a", "b", tag="<x>"), "decode.tag must be one of"),
+        (lambda run: transformer.load(run).translate("a", tag="<x>"), "decode.tag must be one of"),
+        (lambda run: transformer.load(run).align("a", "b", tag="<x>"), "decode.tag must be one of"),
     ],
 )
 def test_mistakes_are_explained(workdir, load, message):

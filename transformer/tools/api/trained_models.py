@@ -14,7 +14,7 @@ from transformer.data import tokenizer
 from transformer.decoding import batch_sizes
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
-from transformer.errors import UserError
+from transformer.errors import UserError, check_value
 from transformer.models import fields
 from transformer.tasks import attention_weights, saved_model, translation, vocabularies
 from transformer.tasks.task import load_task
@@ -43,17 +43,17 @@ class TranslationModel:
 
     @functools.cached_property
     def _translator(self) -> Callable[..., Translator]:
-        """Returns a Translator for changes of config.decode; few are kept for their threads."""
+        """Returns a cached Translator for keys of config.decode; few are kept for their threads."""
         make = lambda **x: translation.translator(self.config, self.workdir, self.run, x)
-        cached = functools.lru_cache(maxsize=8)(make)
-        return lambda **decode: cached(**changed(self.config, "decode", decode))
+        return functools.lru_cache(maxsize=8)(make)
 
     def translate(self, texts: Texts, **decode: Any) -> str | list[str] | Iterator[str]:
         """Translates a string to a string, a list to a list, a generator to a generator.
 
         `decode` are keys of config.decode: translate(text, beam_width=8, length_alpha=1.0), and
-        `terms`, {term: its translation}, or one for each text, with method='terminology'. A
-        generator is read `chunk_lines` texts ahead. UserError for a text of several lines.
+        `terms`, {term: its translation}, with method='terminology', or a list of one for each text;
+        then all texts are read first. Otherwise a generator is read `chunk_lines` texts ahead.
+        UserError for a text of several lines.
         """
         answers = self._hypotheses(several(texts), decode)
         return like_input(texts, (hypotheses[0].text for hypotheses in answers))
@@ -72,19 +72,23 @@ class TranslationModel:
         """Returns a record of `score`, as of a hypothesis, `log_prob` and `length` in pieces."""
         from transformer.families.scoring import score
 
-        options = self._translator(**decode).decode
+        options = ConfigDict(changed(self.config, "decode", decode))
+        self._check_tag(options.tag)
         with layout.launching(self.run.params):
             pair = {"source": line(source), "target": line(target)}
             [(_, result)] = score.forced(self.run, [pair], options)
         return result
 
-    def attention(self, source: str, target: str, **decode: Any) -> dict[str, np.ndarray]:
-        """Returns the attention weights of a pair, and its pieces, which begin with decode.tag.
+    def attention(self, source: str, target: str, tag: str | None = None) -> dict[str, np.ndarray]:
+        """Returns the attention weights of a pair, and its pieces, which begin with the tag.
+
+        `tag` is by default decode.tag.
 
         {'encoder': [L, H, S, S], 'decoder': [L, H, T, T], 'cross': [L, H, T, S], 'source': [S],
         'target': [T]}: row t of the decoder's weights is the step that predicts target piece t.
         """
-        tagged = tokenizer.tagged(self._translator(**decode).decode.tag, line(source))
+        self._check_tag(tag := self.config.decode.tag if tag is None else tag)
+        tagged = tokenizer.tagged(tag, line(source))
         with layout.launching(self.run.params):
             return attention_weights.pair_weights(self.run, tagged, line(target))
 
@@ -101,19 +105,24 @@ class TranslationModel:
         config = key_tables.set_mode_keys(ConfigDict({"task": "translation"}), "align")
         options = ConfigDict(changed(config, "attention", attention))
         tag = self.config.decode.tag if tag is None else tag
-        cross_LHTS = self.attention(source, target, tag=tag)["cross"]
+        cross_LHTS = self.attention(source, target, tag)["cross"]
         align.check_choice(options, *cross_LHTS.shape[:2])
         return align.alignment(self.run.vocabulary, source, target, cross_LHTS, options, tag)
 
+    def _check_tag(self, tag: str) -> None:
+        """Raises UserError for a tag that the vocabulary lacks."""
+        if tag:
+            check_value("decode.tag", tag, ("", *tokenizer.tags(self.run.vocabulary.source)))
+
     def _hypotheses(self, texts: Iterable[str], decode: dict) -> Iterator[list[Hypothesis]]:
-        terms = decode.pop("terms") if isinstance(decode.get("terms"), dict | list) else {}
-        translator = self._translator(**decode)
+        terms = decode.pop("terms") if isinstance(decode.get("terms"), dict | list | tuple) else {}
+        options = changed(self.config, "decode", decode)
         if isinstance(terms, dict):
             terms = itertools.repeat(terms)
         elif len(texts := [*texts]) != len(terms):
             raise UserError(f"expected terms for each of {len(texts)} texts, found {len(terms)}")
         requests = (Request(line(x), terms=its) for x, its in zip(texts, terms, strict=False))
-        return translator.hypotheses(self.run.params, requests)
+        return self._translator(**options).hypotheses(self.run.params, requests)
 
 
 def line(text: str) -> str:

@@ -120,8 +120,6 @@ def shown(learnt: Calibration) -> str:
     """Returns tables of the bins and of the thresholds for a terminal."""
     rows = [[f"{mean:.2f}", f"{good / n:.2f}", str(n)] for mean, good, n in learnt.bins]
     flags = [[f"{at:g}", *(f"{share:.2f}" for share in x)] for at, *x in learnt.thresholds]
-    tables = (
-        Table(["confidence", "good", "lines"], rows),
-        Table(["flagged below", "share", "precision", "recall"], flags),
-    )
-    return "\n\n".join(map(page.text, tables))
+    bins = Table(["confidence", "good", "lines"], rows)
+    thresholds = Table(["flagged below", "share", "precision", "recall"], flags)
+    return f"{page.text(bins)}\n\n{page.text(thresholds)}"

@@ -86,11 +86,8 @@ def _fits(value: object, kind: object) -> bool:
     if kind is float:
         return type(value) in (int, float) and math.isfinite(value)
     if kind == dict[str, float]:
-        return (
-            isinstance(value, dict)
-            and [*value] == [*FEATURES]
-            and _fits([*value.values()], list[float])
-        )
+        named = isinstance(value, dict) and [*value] == [*FEATURES]
+        return named and _fits([*value.values()], list[float])
     return isinstance(value, list) and all(_fits(x, kind.__args__[0]) for x in value)
 
 

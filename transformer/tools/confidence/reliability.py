@@ -28,9 +28,8 @@ def fitted(features_NF: np.ndarray, good_N: np.ndarray) -> tuple[list[float], fl
         logits_N = x_NF @ weights_F
         decay_F = weights_F * (np.arange(len(weights_F)) < len(mean_F))
         nats = np.logaddexp(0, logits_N) - good_N * logits_N
-        return nats.sum() + decay_F @ weights_F / 2, x_NF.T @ (
-            logistic(logits_N) - good_N
-        ) + decay_F
+        gradient_F = x_NF.T @ (logistic(logits_N) - good_N) + decay_F
+        return nats.sum() + decay_F @ weights_F / 2, gradient_F
 
     bounds = [(0, None)] * len(mean_F) + [(None, None)]
     *weights_F, bias = scipy.optimize.minimize(
@@ -69,9 +68,7 @@ def flagged(predicted_N: np.ndarray, good_N: np.ndarray) -> list[list[float]]:
     rows = []
     for threshold in THRESHOLDS:
         below_N = predicted_N < threshold
-        bad = int((below_N & ~good_N).sum())
-        precision = bad / max(1, below_N.sum()) if below_N.any() else 1.0
-        rows.append(
-            [threshold, float(below_N.mean()), float(precision), bad / int((~good_N).sum())]
-        )
+        below, bad = int(below_N.sum()), int((below_N & ~good_N).sum())
+        recall = bad / int((~good_N).sum())
+        rows.append([threshold, below / len(good_N), bad / below if below else 1.0, recall])
     return rows
