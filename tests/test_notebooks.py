@@ -70,8 +70,7 @@ def environment(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    [x if "nothing" in x else pytest.param(x, marks=pytest.mark.nightly) for x in ENGLISH],
+    "name", [x if "nothing" in x else pytest.param(x, marks=pytest.mark.nightly) for x in ENGLISH]
 )
 def test_a_notebook_runs(name, environment):
     """Its asserts hold, in fewer steps than it has for a reader; a picture is drawn."""

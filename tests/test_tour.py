@@ -179,8 +179,7 @@ def differences(drawn, kept, tolerance, path=""):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "step",
-    [pytest.param(x, marks=pytest.mark.nightly) if x in LONGEST else x for x in tour.STEPS],
+    "step", [pytest.param(x, marks=pytest.mark.nightly) if x in LONGEST else x for x in tour.STEPS]
 )
 def test_a_command_draws_the_pictures_that_the_pages_show(step, tmp_path, capsys):
     tour.main([step, f"--picture={tmp_path / 'drawn.svg'}"])

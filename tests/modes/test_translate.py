@@ -28,6 +28,11 @@ def test_nothing_to_translate(translated):
     assert [translated(content) for content in (b"", b" \r\n   \n\n")] == ["", "\n\n\n"]
 
 
+def test_a_tag_that_the_vocabulary_lacks_is_refused(translated):
+    with pytest.raises(ValueError, match=r"config\.decode\.tag must be one of '', found '<2de>'"):
+        translated(b"a b", **{"decode.tag": "<2de>"})
+
+
 @pytest.mark.slow
 def test_several_translations_are_numbered_and_scored(translated):
     """NUMBER ||| TRANSLATION ||| SCORE, best first."""

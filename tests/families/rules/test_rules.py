@@ -23,6 +23,7 @@ TEXTS = ["", "", "", "", " c", " ", "c", "at", "a", "t", "."]
 V, NEVER, LIMIT = len(TEXTS), (PAD, UNKNOWN, START), 3
 TOKENS = range(START + 1, V)
 WIDTH = 400  # over the number of texts of LIMIT pieces
+BY_TERMS = {"method": "terminology"}
 
 
 def text_of(ids):
@@ -225,14 +226,17 @@ def test_terms_are_whole_words_and_the_longest_first():
     [
         ({"rules": "no_repeat"}, r"config.decode.rules must be one of .*'no_repeat'; did you mean"),
         ({"rules": "no_repeat_ngram(size=0)"}, r"size of no_repeat_ngram must be at least 1, f"),
-        ({"rules": "repetition"}, r"config.decode.rules: repetition is written repetition\(penal"),
+        (
+            {"rules": "repetition"},
+            r"config.decode.rules: repetition is written repetition\(penalty",
+        ),
         ({"rules": "forbidden"}, r"config.decode.rules=forbidden needs config.decode.forbidden=FI"),
         ({"forbidden": "x"}, r"config.decode.forbidden is read with config.decode.rules='forbidd"),
         ({"terms": "x"}, r"config.decode.terms is read with config.decode.method='terminology' o"),
         ({"rules": "forbidden", "forbidden": "/none"}, r"decode.forbidden='/none' cannot be read"),
         ({"method": "diverse", "groups": 3}, r"decode.groups=3 must divide config.decode.beam_wid"),
-        ({"method": "terminology", "terms": "/none"}, r"decode.terms='/none' cannot be read"),
-        ({"method": "terminology", "terms": __file__}, r"rules.py, line 1: expected TERM<tab>"),
+        (BY_TERMS | {"terms": "/none"}, r"config.decode.terms='/none' cannot be read"),
+        (BY_TERMS | {"terms": __file__}, r"test_rules.py, line 1: expected TERM<tab>"),
     ],
 )
 def test_what_is_wrong_is_one_line(changes, said, untrained):
@@ -258,9 +262,8 @@ def test_json_and_python_take_terms(tiny_run, answered):
     assert "b a b" in forced["translation"]
     model = transformer.load(tiny_run.workdir)
     found = model.translate("a b", method="terminology", terms={"a": "b a b"})
-    texts = [forced["translation"], free["translation"]]
-    assert [found, model.translate("a b")] == texts
-    each = lambda *terms: model.translate(["a b"] * 2, method="terminology", terms=[*terms])
-    assert each({"a": "b a b"}, {}) == texts
+    assert (found, model.translate("a b")) == (forced["translation"], free["translation"])
+    each = lambda *terms: model.translate(["a b"] * 2, **BY_TERMS, terms=[*terms])
+    assert each({"a": "b a b"}, {}) == [found, free["translation"]]
     with pytest.raises(UserError, match=r"\Aexpected terms for each of 2 texts, found 1\Z"):
         each({})

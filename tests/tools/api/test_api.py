@@ -87,8 +87,7 @@ def test_alignments_are_those_of_the_mode(translator, workdir, answered):
 
 
 def test_a_tag_is_each_call_s_own(translator, monkeypatch):
-    """A letter stands for a tag. It is read as the source's first word, and aligned with none."""
-    monkeypatch.setattr(tokenizer, "tags", lambda vocabulary: ["가"])
+    monkeypatch.setattr(tokenizer, "tags", lambda vocabulary: ["가"])  # a letter for a tag
     both, tagged = ("가 나 다", "b c"), {"source": "나 다", "target": "b c", "tag": "가"}
     assert (
         translator.score(**tagged) == translator.score(*both) != translator.score(*both, tag="가")
@@ -197,7 +196,6 @@ def untrained():
         (lambda run: transformer.config("quickstart", ["a=1"]), "expected changes such as"),
         (lambda run: transformer.load(run).score("a", "b", beams=2), "no key config.decode.beams"),
         (lambda run: transformer.load(run).align("a", "b", layer=9), "config.attention.layer must"),
-        (lambda run: transformer.load(run).translate("a", tag="<x>"), "decode.tag must be one of"),
         (lambda run: transformer.load(run).align("a", "b", tag="<x>"), "decode.tag must be one of"),
     ],
 )

@@ -89,7 +89,10 @@ def test_what_is_missing_stale_or_damaged_is_told(workdir, validation, tmp_path,
     folder = shutil.copytree(workdir, tmp_path / "run")
     learnt = json.loads((folder / confidence.NAME).read_text())
     for change, told in (
-        ({"params": 1}, "of other params, the latest params of step 7: calibrate again, wit"),
+        (
+            {"params": 1},
+            "of other params, the latest params of step 7: calibrate again, with the same",
+        ),
         ({"weights": {"mean log P": 1.0}}, "damaged: .* is not of --mode=calibrate"),
         ({"bins": [[float("nan"), 1, 2]]}, "damaged: .* is not of --mode=calibrate"),
         (None, "is not calibrated: python launch.py --mode=calibrate --workdir="),

@@ -89,10 +89,7 @@ def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path, monkeypatc
 
 @pytest.mark.parametrize(
     ("target", "flags", "expected"),
-    [
-        ("deu", [], ("eng", "deu")),
-        (None, ["--config.data.source_language=en"], ("en", "target")),
-    ],
+    [("deu", [], ("eng", "deu")), (None, ["--config.data.source_language=en"], ("en", "target"))],
 )
 def test_its_text_is_parallel_text_of_given_languages_or_the_model_s(
     tmp_path, target, flags, expected

@@ -9,13 +9,7 @@ from tools.pages import workdirs
 from tools.report import insides
 
 from transformer.errors import UserError
-from transformer.tools.report import (
-    attention_section,
-    beam,
-    guesses,
-    inside,
-    position_section,
-)
+from transformer.tools.report import attention_section, beam, guesses, inside, position_section
 
 
 def kept_lengths(texts, *options):
