@@ -43,7 +43,7 @@ CHECKED = $(if $(MODEL),test_models.py,$(if $(PART),$(OF_PARTS),$(if $(TASK),tes
 check: $(TOOLS)
 	CHECK_MODEL=$(MODEL) CHECK_PART=$(PART) CHECK_TASK=$(TASK) CI=1 JAX_TRACEBACK_FILTERING=tracebackhide \
 		$(VENV)/bin/python -m pytest --assert=plain --tb=no -rf \
-		$(addprefix tests/conformance/,$(CHECKED))
+		$(or $(addprefix tests/conformance/,$(CHECKED)),tests/conformance)
 
 # One run, ended 20 times at random moments; `make test-slow` does so three times.
 kill-matrix: $(TOOLS)

@@ -27,7 +27,7 @@ import uvicorn
 from ml_collections import ConfigDict
 
 from benchmarks import decode
-from transformer.decoding.translator import Hypothesis
+from transformer.decoding.translator import Hypothesis, Request
 from transformer.runtime import startup
 from transformer.tasks import translation
 from transformer.tools.serve import application, served
@@ -140,8 +140,8 @@ def theirs(arguments: argparse.Namespace, decode: ConfigDict) -> served.Served:
         str(arguments.folder), device="cpu", inter_threads=CORES, intra_threads=1
     )
 
-    def translate(lines: list[str], numbers: list[int], count: int) -> list[list[Hypothesis]]:
-        tokens = source.processor.encode(lines, out_type=str)
+    def translate(lines: list[Request], numbers: list[int], count: int) -> list[list[Hypothesis]]:
+        tokens = source.processor.encode([x.source for x in lines], out_type=str)
         options = {"beam_size": decode.beam_width, "length_penalty": decode.length_alpha}
         longest = max(map(len, tokens)) + decode.extra_length
         results = engine.translate_batch(tokens, max_decoding_length=longest, **options)

@@ -9,7 +9,7 @@ more than two languages, give config.data.source_language, too. For other file n
 has files of pairs and several corpora. Without a test set (--config.data.test="") the final score
 is validation's.
 
-The model is a third of the paper's base, for about 100,000 to a million pairs. Hardware: one GPU
+The model is a fifth of the paper's base, for about 100,000 to a million pairs. Hardware: one GPU
 for about an hour.
 """
 

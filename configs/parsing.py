@@ -40,7 +40,7 @@ KEYS = {
     "data.test": "test.trees",  # "": none, the final score is validation's
     # Longest side of a training pair, words in pieces or a tree in symbols; longer are dropped.
     "data.max_length": [256, "at least 1"],
-    "data.row_length": 256,  # positions of a row, per side
+    "data.row_length": [256, "at least 1"],  # positions of a row, per side
     "data.batch_tokens": 25_000,  # symbols of a batch, padding included
     "data.pack": True,  # several pairs share a row; False: one pair per row, by length
     "data.fingerprint": "",  # hash of the training trees; filled in by the run

@@ -29,7 +29,7 @@ KEYS = {
     "data.test": "test",  # newstest2014; "": none, the final score is validation's
     # Longest side of a training pair, in pieces with the end symbol; longer pairs are dropped.
     "data.max_length": [128, "at least 1"],
-    "data.row_length": 128,  # positions of a row, per side
+    "data.row_length": [128, "at least 1"],  # positions of a row, per side
     "data.batch_tokens": 25_000,  # target positions of a batch, and as many source positions
     "data.pack": True,  # several pairs share a row; False: one pair per row, by length
     "data.fingerprint": "",  # hash of the training pairs; filled in by the run

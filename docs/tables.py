@@ -10,9 +10,9 @@ columns, {name: format}, and rows, {column: value}. Text may quote a row that ha
 "{multi30k[BLEU]}"; so may a figure of a sentence, behind <!-- multi30k[BLEU] -->. All else that a
 row or its table has says how it was measured: commands, commit, CPU, seeds, source.
 
-The second command prints the commands, but for those whose FOLDER one has to make. The third first
-takes the rows that a sweep has finished in FOLDER, measured at a commit on a CPU. The fourth takes
-the milliseconds of a step of each row, as `benchmarks.step_time_by_length --json` wrote them.
+The second command prints the commands, but for those that need a FOLDER of one's own. The third
+first takes the rows that a sweep has finished in FOLDER, measured at a commit on a CPU. The fourth
+takes the milliseconds of a step of each row, as `benchmarks.step_time_by_length --json` wrote them.
 """
 
 import argparse
@@ -80,10 +80,10 @@ def cell(value: Any, form: str, named: dict[str, dict]) -> str:
 
 
 def commands(results: dict[str, dict]) -> list[str]:
-    """Returns the commands that measure the rows, but for those whose FOLDER one has to make."""
+    """Returns the commands that measure the rows, but for those that need a FOLDER of one's own."""
     measured = [x for content in results.values() for x in (content, *content["rows"])]
-    unique = dict.fromkeys(command for x in measured for command in x.get("commands", ()))
-    return [command for command in unique if "FOLDER" not in command]
+    groups = [x["commands"] for x in measured if "FOLDER" not in str(x.get("commands", "FOLDER"))]
+    return [*dict.fromkeys(command for group in groups for command in group)]
 
 
 def compact(results: dict[str, dict]) -> str:

@@ -18,12 +18,11 @@ from transformer.workdir import config_files, key_tables
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = sorted(path.stem for path in ROOT.glob("configs/[!_]*.py"))
 OF_A_RUN = {"fine_tuning"}  # which cannot be loaded without a workdir
-PRESETS = ("paper", "t2t_v1", "t2t_v3")
 
 
 def variants(name):
     """A config, and those of its VARIANTS or, of WMT, of the paper and of tensor2tensor."""
-    presets = PRESETS if name.startswith("wmt_") else ()
+    presets = ("paper", "t2t_v1", "t2t_v3") if name.startswith("wmt_") else ()
     named = getattr(importlib.import_module(f"configs.{name}"), "VARIANTS", presets)
     return [name, *(f"{name}.py:{variant}" for variant in named)]
 

@@ -32,8 +32,7 @@ def base(monkeypatch, diagram, **changes):
 
 @pytest.mark.parametrize("name", diagrams.DIAGRAMS)
 def test_a_committed_diagram_is_of_the_model_as_it_is(name):
-    kept = PICTURES[name].read_text("utf-8")
-    assert diagrams.draw(name) == kept, "run python -m docs.diagrams"
+    assert diagrams.draw(name) == PICTURES[name].read_text("utf-8"), "run python -m docs.diagrams"
 
 
 def test_the_animation_is_drawn_from_the_numbers_that_it_carries():

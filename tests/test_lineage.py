@@ -11,14 +11,13 @@ import pytest
 from transformer.modes import command_line, prepare
 from transformer.workdir import config_files, key_tables
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = ENGLISH, KOREAN = "lineage.md", "lineage.ko.md"
 TOURS = {ENGLISH: "tour.md", KOREAN: "tour.ko.md"}
 DEFAULTS = ("configs/multi30k.py", "configs/multi30k_rnn.py")  # of keys without a config
 
 
 def read(page):
-    return (DOCS / page).read_text("utf-8")
+    return (Path(__file__).resolve().parents[1] / "docs" / page).read_text("utf-8")
 
 
 def rows(page):

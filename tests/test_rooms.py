@@ -13,7 +13,6 @@ CORE = (
     *("distributed", "runtime", "models", "data", "decoding"),
     *("workdir", "checkpoints", "tasks", "training", "modes"),
 )
-WINGS = ("families", "tools")
 APART = {("models", room) for room in CORE} - {("models", "models")} | {("data", "models")}
 # What a family or a tool may import of its wing besides itself.
 SHARED = {
@@ -63,7 +62,7 @@ def imports(source):
 
 def room_of(parts):
     """Returns the room of a path or a module below transformer/: 'data', 'families/texts'."""
-    return "/".join(parts[: 1 + (parts[0] in WINGS)])
+    return "/".join(parts[: 1 + (parts[0] in ("families", "tools"))])
 
 
 def is_allowed(file, name, inside):

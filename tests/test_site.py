@@ -75,8 +75,7 @@ def test_a_browser_reads_pages_and_finds_words(site):
 
     results = "return [...document.querySelectorAll('#search-results a')].map((x) => x.href)"
     with browser.chromium() as driver:
-        pages = itertools.product(PAGES, browser.WIDTHS.values())
-        for number, (name, width) in enumerate(pages):
+        for number, (name, width) in enumerate(itertools.product(PAGES, browser.WIDTHS.values())):
             dark = number % 4 in (1, 2)  # each page once, and each width
             browser.open_page(driver, site / f"{name}.html", width=width, dark=dark)
             faults = browser.faults(driver)

@@ -55,8 +55,7 @@ def saved(tmp_path_factory):
 )
 def test_the_best_params_come_as_training_holds_them(saved, run_layout):
     run_layout = place(*run_layout)
-    loaded = load(saved, run_layout=run_layout)
-    started = unflatten(flatten(params(9)) | loaded)
+    started = unflatten(flatten(params(9)) | load(saved, run_layout=run_layout))
     tiny.assert_same_bits(started, params(2))
     expected = state_shardings(params(9), run_layout)
     for x, sharding in zip(jax.tree.leaves(started), jax.tree.leaves(expected), strict=True):

@@ -45,8 +45,7 @@ def test_keeps_two_steps_to_resume_from_and_the_params_to_average(saved, opened,
 
 def test_stopped_runs_steps_do_not_count(saved, tmp_path):
     """Steps saved on a signal (7, 11, 13) lie between the checkpoints to keep and average."""
-    checkpoints = saved(5, 7, 10, 11, 13, every=5)
-    assert restore(checkpoints)[0] == 13
+    assert restore(saved(5, 7, 10, 11, 13, every=5))[0] == 13
     assert load(tmp_path, "latest")[1] == [13]
     assert load(tmp_path, "average")[1] == [5, 10, 13]
     saved(15, every=5)

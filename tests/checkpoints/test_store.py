@@ -36,8 +36,7 @@ def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
         parameters, moments = overwrite(parameters), overwrite(moments)
     jax.block_until_ready((parameters, moments))
 
-    likes = abstract(({"kernel": draw()}, {"moment": draw()}))
-    step, *restored = opened().restore(*likes)
+    step, *restored = opened().restore(*abstract(({"kernel": draw()}, {"moment": draw()})))
     assert step == 1
     tiny.assert_same_bits(tuple(restored), ({"kernel": draw()}, {"moment": draw()}))
 

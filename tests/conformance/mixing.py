@@ -35,8 +35,7 @@ def begin(mixer, params, x_BWTD):
 @functools.partial(tiny.jit, static_argnums=0)
 def step(mixer, params, x_BWTD, position, kept):
     """Returns y_BWTD and the cache after it."""
-    tokens = jnp.zeros(x_BWTD.shape[:3], jnp.int32)
-    queries = cache.queries(tokens, position, kept.ancestry_BWP)
+    queries = cache.queries(jnp.zeros(x_BWTD.shape[:3], jnp.int32), position, kept.ancestry_BWP)
     arguments = queries.in_order(x_BWTD), queries, kept.states[0]
     y_BQD, state = mixer.apply({"params": params}, *arguments, method="step")
     return queries.per_beam(y_BQD), cache.Cache([state], queries.ancestry_BWP)

@@ -166,8 +166,7 @@ def test_attention_sums_to_1_over_real_keys(case):
         weights_BTLHS = weights_LBHTS.transpose(1, 3, 0, 2, 4)
         of_padding = (weights_BTLHS * ~keys_BS[:, None, None, None])[queries_BT]
         assert not of_padding.any(), f"{case.name}: {kind} attention has weights of padding"
-        of_later = weights_BTLHS[:, 1:][queries_BT[:, 1:]]
-        assert distance(of_later.sum(axis=-1), 1) < 1e-6, (
+        assert distance(weights_BTLHS[:, 1:][queries_BT[:, 1:]].sum(axis=-1), 1) < 1e-6, (
             f"{case.name}: {kind} attention does not sum to 1"
         )
 

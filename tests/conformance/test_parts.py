@@ -78,8 +78,7 @@ def test_a_part_matters(part):
 @pytest.mark.slow
 @cases(*BUT_MIXERS)
 def test_gradients_are_finite_and_of_all_params(part):
-    gradients = flatten_dict(logits_and_gradients(part)[1], sep="/")
-    for path, values in gradients.items():
+    for path, values in flatten_dict(logits_and_gradients(part)[1], sep="/").items():
         assert np.isfinite(values).all(), f"{part}: the gradient of {path} is non-finite"
         assert np.abs(values).max() > 1e-7, f"{part}: {path} has no gradient"
 
@@ -89,8 +88,7 @@ def test_gradients_are_finite_and_of_all_params(part):
 def test_bfloat16_is_close_to_float32(part):
     case, inputs, is_word = case_of(part)
     high = logits_and_gradients(part)[0][is_word]
-    low_model = tiny_models.build(case.name, dtype="bfloat16")
-    low = tiny.logits(low_model, case.params, inputs)[is_word]
+    low = tiny.logits(tiny_models.build(case.name, dtype="bfloat16"), case.params, inputs)[is_word]
     share = np.sqrt(((low - high) ** 2).mean()) / high.std()
     assert 1e-4 < share < 0.03, f"{part}: logits in bfloat16 are {share:.1%} off"
 

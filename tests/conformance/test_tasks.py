@@ -65,8 +65,7 @@ def run(request, tmp_path_factory):
 def finished(run):
     """The same run after its steps, with the params of its newest checkpoint."""
     train.train(run.config.copy_and_resolve_references(), run.workdir)
-    restored = saved_model.load(run.config, run.workdir)
-    return run._replace(params=restored.params)
+    return run._replace(params=saved_model.load(run.config, run.workdir).params)
 
 
 def longest(run):
@@ -225,8 +224,7 @@ def test_what_a_model_sows_is_in_the_loss(run):
 @TRAINED
 def test_a_checkpoint_restores_to_the_same_evaluation(finished):
     run, logged = finished, [x for x in read(finished.workdir) if x["kind"] == "validation"]
-    scores = run.task.evaluate(run.params)
-    differing = [name for name, x in scores.items() if x != logged[-1][name]]
+    differing = [name for name, x in run.task.evaluate(run.params).items() if x != logged[-1][name]]
     assert not differing, f"{run.name}: {differing} of a restored checkpoint are not those logged"
 
 

@@ -34,9 +34,8 @@ def test_every_pair_once_an_epoch(tokenised, vocabulary, packed, seed):
     """Of random corpora, row lengths and batch sizes."""
     chosen = random.Random(seed)
     source = Source(seed, count=chosen.randint(1, 200), longest=chosen.randint(1, 9))
-    tokens = tokenised(source)
     batched = training_batches(
-        tokens, packed, seed, chosen.choice([1, LENGTH, 7 * LENGTH, 500 * LENGTH])
+        tokenised(source), packed, seed, chosen.choice([1, LENGTH, 7 * LENGTH, 500 * LENGTH])
     )
     expected = [pair for pair in pairs_of(source, vocabulary) if max(map(len, pair)) <= LENGTH]
     assert expected

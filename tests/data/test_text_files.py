@@ -12,8 +12,7 @@ from transformer.errors import UserError
 
 @pytest.mark.parametrize(("end", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
 def test_compressed_files(text, end, compress):
-    files = {f"train.de{end}": compress(lines(GERMAN)), "train.en": lines(ENGLISH)}
-    corpus = text(files)
+    corpus = text({f"train.de{end}": compress(lines(GERMAN)), "train.en": lines(ENGLISH)})
     assert corpus.read() == (GERMAN, ENGLISH)
     plain = text({"dev.de": lines(GERMAN), "dev.en": lines(ENGLISH)}, split="dev")
     assert plain.fingerprint == corpus.fingerprint  # of the content, not of its packing

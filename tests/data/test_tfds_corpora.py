@@ -53,8 +53,7 @@ def test_wmt_beyond_memory_without_tensorflow(tmp_path, no_network, monkeypatch)
     limits = []  # of open files
     monkeypatch.setattr(tfds_corpora.resource, "getrlimit", lambda _: (1024, 4096))
     monkeypatch.setattr(tfds_corpora.resource, "setrlimit", lambda _, now: limits.append(now))
-    on_disk = catalogue("wmt14_translate/de-en", "train", tmp_path / "b").read()
-    assert on_disk == in_memory
+    assert catalogue("wmt14_translate/de-en", "train", tmp_path / "b").read() == in_memory
     assert limits == [(1024 + tfds_corpora.shuffle.BUCKETS_NUMBER, 4096)]
     assert not list(tmp_path.glob("b/wmt14_translate/**/*.tmp"))
 

@@ -20,10 +20,9 @@ def test_few_shapes_are_compiled(untrained):
     """For any number and length of lines, any number of translators and workers."""
     model, params = untrained
     options = {"beam_width": 2, "max_length": 32, "batch_tokens": 288, "extra_length": 2}
-    jitted = (start, advance, resize)
 
     def sizes():
-        return np.array([function._cache_size() for function in jitted])
+        return np.array([function._cache_size() for function in (start, advance, resize)])
 
     def compiled(seed, workers):
         for count in (1, 2, 3, 5, 8, 9, 33):
@@ -104,8 +103,7 @@ def test_an_output_is_at_most_its_source_and_extra_length_long(extra_length):
     model, params = reversal.untrained(num_layers=1, tied_embeddings="none")
     params["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
     find = make_batch_decoder(model, beam_width=1, extra_length=extra_length)
-    found = find(params, parts(1, 4, 9))
-    lengths = [len(ids) for [(ids, _)] in found]
+    lengths = [len(ids) for [(ids, _)] in find(params, parts(1, 4, 9))]
     assert lengths == [1 + extra_length, 4 + extra_length, 9 + extra_length]
 
 

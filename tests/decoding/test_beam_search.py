@@ -89,8 +89,7 @@ def test_wide_beam_is_brute_force(kind, alpha, limit):
 
     The three best are compared.
     """
-    seeds = range(8)
-    every_table = tables(seeds, spread=1.5)
+    every_table = tables(range(8), spread=1.5)
     limits = [limit, limit - 1, 1, 0] * 2
     width = V * (V - 1) ** (limit - 1)
     length = limit + 2
@@ -106,8 +105,7 @@ def test_wide_beam_is_brute_force(kind, alpha, limit):
                 total = sum(following(ids[:t])[ids[t]] for t in range(len(ids)))
                 expected[ids] = total / PENALTY[kind](len(ids), alpha)
         found = hypotheses(tokens[b], scores[b])
-        best = sorted(expected.items(), key=lambda item: -item[1])
-        assert_same(found[:3], best[:3], 1e-5)
+        assert_same(found[:3], sorted(expected.items(), key=lambda item: -item[1])[:3], 1e-5)
         assert len({ids for ids, _ in found}) == len(found)
         for ids, score in found:
             assert score == pytest.approx(expected[ids], abs=1e-5)
@@ -197,8 +195,7 @@ def test_a_search_in_stages_equals_one_of_a_single_stage(name):
     for room, until in [(3, 16), (3, 0), (6, 18), (6, 9), (12, 9), (12, 4), (24, 4), (24, 0)]:
         search = go_on(search.grow(room // search.tokens_BWT.shape[-1]), until)
         places.append(int(search.t))
-        active = int(search.active_B.sum())
-        assert active <= until or search.t == room
+        assert int(search.active_B.sum()) <= until or search.t == room
     assert len(set(places)) > 4
     np.testing.assert_array_equal(search.tokens_BWT, whole.tokens_BWT)
     np.testing.assert_array_equal(search.scores_BW, whole.scores_BW)
@@ -212,8 +209,7 @@ def test_likeliest_is_top_k(size, beams):
     few = random.integers(-3, 1, (16, beams, size)).astype(np.float32)  # mostly ties
     few[random.random(few.shape) < 0.3] = -np.inf
     few[0] = -np.inf
-    rare = random.standard_normal((16, beams, size)).astype(np.float32)
-    logits = np.concatenate([few, rare])
+    logits = np.concatenate([few, random.standard_normal((16, beams, size)).astype(np.float32)])
     logits[::4, :, 0] = 9.0  # the largest, which is forbidden in half of the sentences below
     offset = random.integers(-2, 1, (32, beams)).astype(np.float32)
     forbidden = random.random((32, min(size, 4))) < 0.5

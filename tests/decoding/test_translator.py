@@ -223,7 +223,7 @@ def test_non_finite_scores_are_an_error(untrained):
     model, params = untrained
     wrong = jax.tree.map(lambda x: x * np.nan, params)
     for method in METHODS:
-        with pytest.raises(FloatingPointError, match=r"\A.*non-finite.*parameters\Z"):
+        with pytest.raises(UserError, match=r"\A.*non-finite.*parameters\Z"):
             list(build(model, method=method).translate(wrong, ["a b"]))
 
 

@@ -108,8 +108,7 @@ MESHES = [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2)]
     ids=str,
 )
 def test_trains_as_one_device(name, where, options):
-    trained = run(layout_of(*where), **options, **MODELS[name])
-    assert_same_run(trained, one_device(name))
+    assert_same_run(run(layout_of(*where), **options, **MODELS[name]), one_device(name))
 
 
 def test_experts_are_on_the_devices_of_the_axis_tensor():
@@ -195,8 +194,7 @@ def test_checkpoints_move_between_layouts(number, tmp_path):
     """Each is saved once, and restored to once; no array has the values of another."""
     before, after = SAVED[number - 1], SAVED[number]
     saved_layout = layout_of(*before)
-    first = first_state(saved_layout, **DIVISIBLE)
-    arrays, structure = jax.tree.flatten(first)
+    arrays, structure = jax.tree.flatten(first_state(saved_layout, **DIVISIBLE))
     state = structure.unflatten(x + i for i, x in enumerate(arrays, start=3))
     checkpoints = checkpoints_of(tmp_path)
     save(checkpoints, 3, state, saved_layout)

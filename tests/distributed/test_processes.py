@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from transformer.distributed import processes
+from transformer.errors import UserError
 
 STOPPING = [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT]
 
@@ -93,6 +94,9 @@ def test_a_cluster_is_connected_to_and_a_machine_of_its_own_is_not(monkeypatch, 
         monkeypatch.setenv(variable or "OTHER", "node[1-2]")
         processes.connect("", 0, 0)
     assert seen == cases[2:]
+    for wrong in (("host", 2, 0), ("host:1", 2, 2), ("host:1", 0, 0), ("", 2, 1)):
+        with pytest.raises(UserError, match="coordinator must be HOST:PORT, with process_id below"):
+            processes.connect(*wrong)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9])

@@ -59,13 +59,11 @@ def sentences_of(batch):
                 # Contiguous, right behind the segment before it; positions restart.
                 assert (places == laid[side] + np.arange(len(places))).all()
                 laid[side] += len(places)
-                positions = inputs[f"{side}_positions"][row, places]
-                assert (positions == np.arange(len(places))).all()
+                assert (inputs[f"{side}_positions"][row, places] == np.arange(len(places))).all()
                 ids = (inputs["source"] if side == "source" else targets)[row, places].tolist()
                 assert ids.index(tokenizer.END) == len(ids) - 1
                 pair.append(tuple(ids))
-            shifted = inputs["target"][row, places].tolist()
-            assert shifted == [tokenizer.START, *pair[1][:-1]]
+            assert inputs["target"][row, places].tolist() == [tokenizer.START, *pair[1][:-1]]
             found.append(tuple(pair))
         assert laid["target"] == weights[row].sum()
         assert (weights[row, : laid["target"]] == 1).all()

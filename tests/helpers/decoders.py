@@ -48,8 +48,7 @@ class Echo:
 
 
 def hypotheses_of(untrained, lines, **changes):
-    requests = map(Request, lines)
-    return list(build(untrained[0], **changes).hypotheses(untrained[1], requests))
+    return list(build(untrained[0], **changes).hypotheses(untrained[1], map(Request, lines)))
 
 
 def parts(*lengths):

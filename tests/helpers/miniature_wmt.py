@@ -43,9 +43,8 @@ def write(data_dir, corpus, train, validation, test):
     urls = archives(corpus, data_dir)
     parts = [url for url in urls if os.path.basename(url) in TRAIN]
     for url in urls:
-        digest = checksums.get_all_url_infos()[url].checksum
         folder = pathlib.Path(data_dir, "downloads", "wmt14_translate")
-        path = folder / resource.get_dl_fname(url, digest)
+        path = folder / resource.get_dl_fname(url, checksums.get_all_url_infos()[url].checksum)
         name = os.path.basename(url)
         members = {}
         for k, (language, side) in enumerate(((src, "src"), ("en", "ref"))):

@@ -83,8 +83,7 @@ def keys():
     of_modes = [key_tables.set_mode_keys(ConfigDict(), mode) for mode in registry.MODES]
     for config in (*configs().values(), *of_modes):
         for key in key_tables.flatten(config):
-            groups = itertools.accumulate(key.split("."), "{}.{}".format)
-            of_key |= dict.fromkeys(groups, config)
+            of_key |= dict.fromkeys(itertools.accumulate(key.split("."), "{}.{}".format), config)
     schedules = [x for x in vars(optax.schedules).values() if inspect.isfunction(x)]
     arguments = itertools.chain(*(inspect.signature(x).parameters for x in schedules))
     of_key |= {f"optimizer.schedule.{x}": None for x in arguments} | of_key

@@ -51,8 +51,7 @@ def write_text(folder, **counts):
 def vocabulary_model():
     """The bytes of a SentencePiece .model with a piece for every letter behind a space."""
     size = 4 + 256 + 1 + 2 * len(LETTERS)  # special, bytes, the space, letters without and with it
-    text = sentences(500, seed=0)
-    return learn_pieces(text, size=size, kind="bpe", character_coverage=1.0)
+    return learn_pieces(sentences(500, seed=0), size=size, kind="bpe", character_coverage=1.0)
 
 
 @functools.cache

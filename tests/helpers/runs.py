@@ -54,8 +54,7 @@ def translate_nothing(patch):
             sums = dict.fromkeys(SUMS, 1.0)
             references = real.dataset["reference"]
             scores = translation.score(references, [references], tokenize="13a")
-            outputs = real.dataset | {"hypothesis": references}
-            return {**losses.per_token(sums), **scores}, outputs
+            return {**losses.per_token(sums), **scores}, real.dataset | {"hypothesis": references}
 
         return real._replace(score=score, rehearse=lambda params: None)
 

@@ -104,8 +104,7 @@ def adam(clip_norm=0.0, schedule=LEARNING_RATE, eps=1e-9):
 
 def first_state(layout, model, inputs, adam):
     """Of random parameters, where the step wants it."""
-    initial = parameters(model, inputs)
-    state = init_state(initial, adam)
+    state = init_state(parameters(model, inputs), adam)
     return jax.device_put(state, state_shardings(state, layout))
 
 

@@ -93,8 +93,7 @@ def sums(predicted, batch):
 
 
 def evaluator(config, workdir, model, split):
-    items = np.arange(1000, 1032)
-    batch = assemble(items, np.arange(32), (32, 1), ())
+    batch = assemble(np.arange(1000, 1032), np.arange(32), (32, 1), ())
 
     def score(params):
         predicted, _ = losses.forward(model, params, batch, train=False)

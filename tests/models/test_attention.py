@@ -154,8 +154,7 @@ def test_shaw_is_equations_3_and_4(text, score):
 def test_biases_are_added_to_the_scores(text, kind):
     """The weights are those of plain attention times exp(bias), normalised again."""
     x, view = text
-    positions = {"alibi": kind, "t5": "t5(max_distance=40)"}[kind]
-    module, variables = layer(x, view, positions=positions)
+    module, variables = layer(x, view, positions={"alibi": kind, "t5": "t5(max_distance=40)"}[kind])
     at = view.query_positions_BT, view.key_positions_BS
     if kind == "alibi":
         bias = biases.alibi(*at, H)

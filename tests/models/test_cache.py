@@ -10,8 +10,7 @@ from transformer.models import cache
 
 def empty(room, beams):
     """Two sentences, two heads, keys of 5 numbers, values of 4."""
-    keys_values = jnp.ones((2, 2, 5, 3)), jnp.ones((2, 2, 3, 4))
-    slots = cache.empty_slots(keys_values, room, beams)
+    slots = cache.empty_slots((jnp.ones((2, 2, 5, 3)), jnp.ones((2, 2, 3, 4))), room, beams)
     return cache.Cache([slots], cache.empty_ancestry(2, room, beams))
 
 

@@ -19,12 +19,10 @@ def test_dropout_drops_at_its_rate_and_each_number_for_itself(
     use_kernels, monkeypatch, name, rate, size
 ):
     """Within 4.5 standard deviations: the rate, in every row and column, and of neighbours."""
-    as_on_a_gpu = lambda *x, cuda, default: cuda(*x)
-    monkeypatch.setattr(jax.lax, "platform_dependent", as_on_a_gpu)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *x, cuda, default: cuda(*x))
     use_kernels(name)
     x = jnp.ones((1_000_000 // size, size))
-    module = dense.Dropout(rate=rate)
-    apply = functools.partial(module.apply, {}, x, deterministic=False)
+    apply = functools.partial(dense.Dropout(rate=rate).apply, {}, x, deterministic=False)
     found = np.asarray(apply(rngs={"dropout": jax.random.key(3)}))
     np.testing.assert_allclose(np.unique(found), [0, 1 / (1 - rate)], rtol=1e-4)
     dropped = found == 0

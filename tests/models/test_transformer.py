@@ -21,8 +21,7 @@ INPUTS = tiny.unpacked(tiny.pairs())["inputs"]
 
 def test_memory_belongs_to_sentences_and_cache_to_beams():
     """Two sentences, three beams, two heads, room for nine tokens."""
-    case = tiny_models.case("transformer")
-    memory, cache = decoding.begin(case, 9)
+    memory, cache = decoding.begin(tiny_models.case("transformer"), 9)
     assert all(leaf.shape[0] == 2 for leaf in jax.tree.leaves(memory))
     for leaf in jax.tree.leaves(cache):
         keys_or_values = leaf.shape[:2] == (2, 2) and leaf.shape[2:].count(9 * 3) == 1

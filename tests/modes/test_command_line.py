@@ -14,7 +14,6 @@ from transformer.training import optimizer
 from transformer.workdir import key_tables
 
 ROOT = Path(__file__).resolve().parents[2]
-PRESETS = ("paper", "t2t_v1", "t2t_v3")
 # The arguments of Adam and of the paper's schedule, as TEXT has them.
 ADAMS = {"b1": 0.9, "b2": 0.98, "eps": 1e-9}
 PAPERS = {"name": "inverse_square_root", "d_model": 256, "warmup_steps": 4000, "factor": 1.0}
@@ -252,7 +251,7 @@ STARTS = [start for start in STARTS if start[0] in registry.MODES]
         (["--config=wmt_bas"], ["--config=wmt_bas must be", "did you mean wmt_base?"]),
         (["--config=configs"], ["--config=configs must be an existing Python file"]),
         (["--config=requirements.txt"], ["must be an existing Python file", "--workdir"]),
-        (["--config=configs/wmt_base.py:t2t_v9"], ["'t2t_v9'", *PRESETS]),
+        (["--config=configs/wmt_base.py:t2t_v9"], ["'t2t_v9'", "paper", "t2t_v1", "t2t_v3"]),
         (["--config=configs/parallel_text.py:v2"], ["'v2'", "parallel_text.py", "no variants"]),
         ([TEXT, "stray"], ["'stray'", "--config.KEY=VALUE"]),
         ([TEXT, "--config.model.d_model", "5"], ["'5'", "'='"]),

@@ -92,8 +92,7 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
     config, read = build().config, []
     load = splits.pairs
     monkeypatch.setattr(splits, "pairs", lambda *asked: read.append(asked[1]) or load(*asked))
-    task = translation.build(config, build.workdir)
-    assert len(task.batches.items) == 4
+    assert len(translation.build(config, build.workdir).batches.items) == 4
     assert read == ["validation"]
 
 

@@ -36,8 +36,7 @@ def test_a_tag_that_the_vocabulary_lacks_is_refused(translated):
 @pytest.mark.slow
 def test_several_translations_are_numbered_and_scored(translated):
     """NUMBER ||| TRANSLATION ||| SCORE, best first."""
-    lines = ["a b c", "", "h g f e"]
-    content = "\n".join(lines).encode()
+    content = "\n".join(["a b c", "", "h g f e"]).encode()
     out = translated(content, **{"decode.num_hypotheses": 3}).removesuffix("\n").split("\n")
     rows = [row.split(" ||| ") for row in out]
     assert [int(number) for number, _, _ in rows] == [0, 0, 0, 1, 2, 2, 2]
@@ -72,8 +71,7 @@ def test_json_objects_keep_what_they_hold(translated):
         {"source": "h\tg\nf", "prefix": "b"},
         {"source": ""},
     ]
-    content = "\n".join(map(json.dumps, asked)).encode()
-    out = translated(content, **{"translate.format": "json"})
+    out = translated("\n".join(map(json.dumps, asked)).encode(), **{"translate.format": "json"})
     answers = [json.loads(line) for line in out.removesuffix("\n").split("\n")]
     assert len(answers) == 3
     assert list(answers[0]) == ["id", "source", "tags", "translation", "score"]
@@ -145,8 +143,7 @@ def test_a_mistake_in_the_input_ends_with_status_2(reversal_run, tmp_path):
         env={**os.environ, "LC_ALL": "C"},
     )
     assert done.returncode == 2
-    mistake = "launch.py: line 4: expected a JSON object"
-    assert done.stderr.splitlines()[-1].startswith(mistake)
+    assert done.stderr.splitlines()[-1].startswith("launch.py: line 4: expected a JSON object")
     assert "Traceback" not in done.stderr
     answers = [json.loads(line)["translation"] for line in done.stdout.splitlines()]
     assert answers == ["c b a", "g h"]

@@ -85,8 +85,7 @@ def test_a_folder_is_made_once_and_again_where_it_is_damaged(tmp_path, caplog):
             assert opened.read() in (b"a", b"c")  # who has it open keeps it
         assert made_folders(tmp_path) == ["made"]
         assert (made / "a.txt").read_text() == "c"
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
+    assert [record.getMessage() for record in caplog.records] == [
         f"damaged: {made / name} (missing); writing again" for name in ("a.txt", checksums.NAME)
     ]
 

@@ -78,8 +78,7 @@ def test_a_run_in_a_bucket_equals_one_on_a_disk(
     assert scores[0] == scores[1]
     assert without_times(bucket) == without_times(local)
     top_level = {name.partition("/")[0] for name in in_bucket}
-    on_disk = {path.name for path in local.iterdir()}
-    assert top_level == on_disk - {"tensorboard", "lock"}
+    assert top_level == {path.name for path in local.iterdir()} - {"tensorboard", "lock"}
 
     data = f"--config.data.data_dir={config.data.data_dir}"
     _, workdir, config = command_line.parse([f"--workdir={RUN}", "--mode=evaluate", data])
@@ -136,8 +135,7 @@ def test_unsupported_schemes_are_refused(monkeypatch):
 
 
 def test_a_folder_is_synced_with_all_of_its_content(tmp_path, monkeypatch):
-    files = [tmp_path / "a" / "b" / "file", tmp_path / "a" / "other"]
-    for file in files:
+    for file in [tmp_path / "a" / "b" / "file", tmp_path / "a" / "other"]:
         paths.write_file(file, b"x")
     synced = []
     monkeypatch.setattr(paths.os, "fsync", lambda number: synced.append(number))

@@ -64,10 +64,9 @@ def run():
 def split_sums(model, rows=3, blocks=1):
     """Sums over 100 ids, and the nats of each."""
     windows = Rows(8, np.arange(WINDOWS), np.arange(WINDOWS + 1))
-    batches = Batches([windows], rows * 8, None, assemble)
     options = tuple({**OPTIONS, "blocks": blocks}.items())
     outcome = functools.partial(losses.outcome, model=model, options=options)
-    return SplitSums(batches, outcome, what="score", remedy="")
+    return SplitSums(Batches([windows], rows * 8, None, assemble), outcome, what="score", remedy="")
 
 
 @pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (3, 1), (3, 2), (3, 4), (20, 1)])
@@ -96,8 +95,7 @@ def test_blocks_never_hold_all_logits(run):
 
     def compiled(blocks):
         options = tuple({**OPTIONS, "blocks": blocks}.items())
-        loss = losses.outcome.lower(params, batch, model=model, options=options)
-        return loss.compile().as_text()
+        return losses.outcome.lower(params, batch, model=model, options=options).compile().as_text()
 
     V = model.vocab_size
     assert f"f32[3,8,{V}]" in compiled(1)
@@ -143,8 +141,7 @@ def test_what_a_model_sows_is_added_to_the_loss_by_its_name(blocks):
     sums, _ = losses.outcome(params, batch, model=model, options=pairs)
     trained = losses.token_loss(params, batch, model=model, rng=jax.random.key(0), **options)
     both = {"members_0": params, "members_1": params}
-    ensemble = Ensemble((model, Penalised()))
-    mean, _ = losses.outcome(both, batch, model=ensemble, options=pairs)
+    mean, _ = losses.outcome(both, batch, model=Ensemble((model, Penalised())), options=pairs)
     for found in (sums, trained, mean):
         assert {name: float(found[name]) for name in expected} == pytest.approx(expected, rel=1e-5)
         whole = plain["loss"] + sum(expected.values())

@@ -35,17 +35,14 @@ def log_softmax(logits):
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
-def entropy(target):
-    return -(target * np.log(target)).sum(axis=-1)
-
-
 @pytest.mark.parametrize("smoothed_over", GOLDEN)
 def test_loss_is_cross_entropy_to_the_smoothed_target_less_its_entropy(tokens, smoothed_over):
     logits, targets, weights = tokens
     gold, other = GOLDEN[smoothed_over]
     target = np.where(np.arange(V) == targets[..., None], gold, other)
     np.testing.assert_allclose(target.sum(axis=-1), 1)
-    per_token = -(target * log_softmax(logits)).sum(axis=-1) - entropy(target)
+    entropy = -(target * np.log(target)).sum(axis=-1)
+    per_token = -(target * log_softmax(logits)).sum(axis=-1) - entropy
     log_p = np.take_along_axis(log_softmax(logits), targets[..., None], axis=-1)[..., 0]
     sums = cross_entropy(*tokens, label_smoothing=0.1, smoothed_over=smoothed_over)
     assert float(sums["loss"]) == pytest.approx((per_token * weights).sum(), rel=1e-5)

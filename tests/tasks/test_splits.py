@@ -18,6 +18,7 @@ from transformer.tasks import splits
         ({"evaluate.split": ""}, "validation"),
         ({"evaluate.split": "test"}, "test"),
         ({"evaluate.split": "other"}, "other"),  # of the corpus, without a key of its own
+        ({"evaluate.split": "views"}, "views"),  # also the name of another key, which is empty
     ],
 )
 def test_the_final_split_is_the_one_asked_for_or_validation(tiny_config, changes, expected):

@@ -25,9 +25,8 @@ def test_params_are_a_function_of_the_model_and_the_key():
     again = init_params(model, toy_task.example(None, 5), keys[0])
     jax.tree.map(np.testing.assert_array_equal, again, params)
     assert np.abs(params["inner"]["kernel"] - other["inner"]["kernel"]).max() > 0.1
-    described = abstract_params(model, toy_task.example(None, 2))
     shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)
-    assert shapes(described) == shapes(params)
+    assert shapes(abstract_params(model, toy_task.example(None, 2))) == shapes(params)
 
 
 def test_abstract_params_take_no_memory():

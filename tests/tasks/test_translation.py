@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import unicodedata
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +21,7 @@ from helpers.runs import SUMS
 
 import launch
 from transformer import registry
+from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.modes import evaluate
 from transformer.tasks import losses, translation
@@ -98,6 +100,21 @@ def test_the_result_says_what_it_is(result, run):
     text = "".join(f"{line}\n" for line in SOURCES + TARGETS)
     assert result["checksum"] == hashlib.sha256(text.encode()).hexdigest()
     assert "jax" in result["versions"]
+
+
+def test_loss_and_bleu_are_both_of_the_tagged_sources(run, monkeypatch):
+    monkeypatch.setattr(tokenizer, "tags", lambda vocabulary: ["사과"])  # a word for a tag
+    config, tagged = configured(run, split="other"), configured(run, split="tagged")
+    folder = Path(config.data.directory)
+    (folder / "tagged.ko").write_text("".join(f"사과 {x}\n" for x in SOURCES[4:6]))
+    shutil.copy(folder / "other.en", folder / "tagged.en")
+    config.decode.tag = "사과"
+    results = []
+    for each in (config, tagged, configured(run, split="other")):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            evaluate.evaluate(each, run[0])
+        results.append([json.loads(out.getvalue())[name] for name in ("bleu", "loss", "accuracy")])
+    assert results[0] == results[1] != results[2]
 
 
 def written(run, split, name):

@@ -118,14 +118,13 @@ def run(world, monkeypatch):
     """One process: `loop.run` in the world."""
     values = {"best_is": "highest", "best_by": "score", "identity": {}, "evaluate": world.evaluate}
     task = types.SimpleNamespace(**values, loss=None, init=None, batches=None)
-    begin = types.SimpleNamespace(
-        open_run=lambda *_: (world, TrainState(world.disk, 0, world.disk, ()), world.step),
-        dry_run=lambda state, *_: state,
-        load_batch=lambda *_: None,
-        save=lambda checkpoints, step, state, layout: world.save(step, state.params, None),
-    )
     replaced = {
-        "start": begin,
+        "start": types.SimpleNamespace(
+            open_run=lambda *_: (world, TrainState(world.disk, 0, world.disk, ()), world.step),
+            dry_run=lambda state, *_: state,
+            load_batch=lambda *_: None,
+            save=lambda checkpoints, step, state, layout: world.save(step, state.params, None),
+        ),
         "describe": lambda *_: None,
         "make_any_process": world.make_any_process,
         "Meters": lambda *_, **__: world,

@@ -29,16 +29,13 @@ def warnings(caplog):
     return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-DAMAGE = [flip_a_bit, truncate, pathlib.Path.unlink]
-
-
 @pytest.fixture(scope="module")
 def vocabulary():
     pieces = learn("source")
     return tokenizer.Vocabulary(pieces, pieces)
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("damage", [flip_a_bit, truncate, pathlib.Path.unlink])
 def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, monkeypatch, caplog, damage):
     """By each process alone: they come here at different times, an exchange would not end."""
     monkeypatch.setattr(checksums.processes, "gather_shares", None)

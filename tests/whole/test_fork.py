@@ -110,7 +110,6 @@ def test_the_core_alone_trains_resumes_evaluates_and_translates(tmp_path, tiny_v
     first, resumed = (launch(config, **tiny | {"train.num_steps": n}) for n in (10, 20))
     starts = (tmp_path / "run" / "starts.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in starts] == [0, 10]
-    steps = [json.loads(ran.stdout.splitlines()[-1])["step"] for ran in (first, resumed)]
-    assert steps == [10, 20]
+    assert [json.loads(ran.stdout.splitlines()[-1])["step"] for ran in (first, resumed)] == [10, 20]
     assert json.loads(launch("--mode=evaluate").stdout)["split"] == "test"
     assert launch("--mode=translate").stdout.count("\n") == 1

@@ -26,7 +26,6 @@ from transformer.tools.sweep import sweep_file
 
 pytestmark = pytest.mark.slow
 COPIES = int(os.environ.get("FUZZ_COPIES", "125"))
-JSON = (b"[]", b"{}", b"null", b'"x"', b"1e999", b'[{"a": []}]')
 LINES, PAIRS = "가나다라\n마바사\n", "가나다라\tdcba\n마바사\tabc\n"
 # {what is asked of a workdir: (mode, input, argument)}. An answer of FIXED follows from what has
 # checksums; the others show what a user may edit.
@@ -68,7 +67,7 @@ def damage(chosen, whole, copy):
         "empty": b"",
         "doubled": content + content,
         "another": (whole / chosen.choice(names)).read_bytes(),
-        "json": chosen.choice(JSON),
+        "json": chosen.choice((b"[]", b"{}", b"null", b'"x"', b"1e999", b'[{"a": []}]')),
     }
     way = chosen.choice([*ways, "bytes", "bytes", "bytes", "bytes"])
     shutil.copytree(whole, copy)

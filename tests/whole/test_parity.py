@@ -88,8 +88,7 @@ def gradients(record, case):
 def assert_close(got, expected, what=""):
     got, expected = np.asarray(got), np.asarray(expected)
     assert got.shape == expected.shape, what
-    difference = np.abs(got - expected).max() / max(1.0, np.abs(expected).max())
-    assert difference < TOLERANCE, what
+    assert np.abs(got - expected).max() / max(1.0, np.abs(expected).max()) < TOLERANCE, what
 
 
 def setting(record, case):
@@ -134,8 +133,7 @@ def test_logits_losses_and_gradients_of_all_parameters(record, case):
     assert_close(sums["loss"], record[f"{case}/smoothed"] - entropy * real.sum())
 
     smoothing = float(record[f"{case}/differentiated_smoothing"])
-    gradient = tiny.jit(jax.grad(loss, has_aux=True), static_argnums=1)
-    got, _ = gradient(parameters, smoothing)
+    got, _ = tiny.jit(jax.grad(loss, has_aux=True), static_argnums=1)(parameters, smoothing)
     expected = from_torch(gradients(record, case))
     assert jax.tree.structure(got) == jax.tree.structure(expected)
     paths = jax.tree_util.tree_leaves_with_path(expected)

@@ -56,5 +56,4 @@ def test_every_stage_has_a_bar_on_a_terminal(tmp_path, tiny_values):
     assert [place.start() for place in places] == sorted(place.start() for place in places)
     for wait in WAITS:
         assert f"{wait} ..." in shown
-    bars = re.findall(r"\| \d+/\d+ \[\d\d:\d\d<(\d\d:\d\d|\?)", shown)
-    assert {*bars} - {"?"}  # the time left
+    assert {*re.findall(r"\| \d+/\d+ \[\d\d:\d\d<(\d\d:\d\d|\?)", shown)} - {"?"}  # the time left

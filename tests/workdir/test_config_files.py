@@ -1,5 +1,6 @@
 """Config files: where they are looked for, and one line for a mistake in one."""
 
+import concurrent.futures
 import sys
 import types
 
@@ -7,6 +8,7 @@ import pytest
 from helpers.command_line import TEXT, mistake, typed
 
 from configs import parallel_text
+from transformer.workdir import config_files
 
 
 def test_a_config_is_looked_for_beside_launch_py_too(tmp_path, monkeypatch):
@@ -17,6 +19,12 @@ def test_a_config_is_looked_for_beside_launch_py_too(tmp_path, monkeypatch):
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "parallel_text.py").write_text(OWN)
     assert typed(TEXT)[2].mine.gates == 3  # the current folder goes before
+
+
+def test_several_threads_load_configs():
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        configs = [*pool.map(config_files.load_config, ["multi30k"] * 32)]
+    assert {x.to_json() for x in configs} == {configs[0].to_json()}
 
 
 OWN = """

@@ -61,8 +61,9 @@ def test_a_resumed_run_may_change_what_its_state_does_not_depend_on(tmp_path, ca
     del config.optimizer.arguments.b2
     with pytest.raises(UserError, match=r"config.optimizer.arguments.b2=0.98, now it has no value"):
         saved_config.check_same_run(config, saved, tmp_path, saved_config.FREE)
-    for key, value in {"optimizer.clip_norm": 1.0, "train.seed": 5, "model.d_ff": 8}.items():
-        other = parallel_text.get_config()
+    changes = {"optimizer.clip_norm": 1.0, "train.seed": 5, "model.d_ff": 8}
+    for key, value in {**changes, "optimizer.arguments.eps_root": 0.1}.items():
+        other = parallel_text.get_config().unlock()
         other.update_from_flattened_dict({key: value})
         with pytest.raises(UserError, match=f"config.{key}=.*, now it is {value}: use the old"):
             saved_config.check_same_run(other, saved, tmp_path, saved_config.FREE)

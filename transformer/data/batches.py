@@ -8,6 +8,7 @@ rows of any batch in any order, so checkpoints need no iterator state.
 import concurrent.futures
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -151,13 +152,9 @@ def prefetch(load: Callable[[Any], Loaded], numbers: Iterable) -> Iterator[Loade
     # One thread loads batches in order, and at most one batch waits in memory.
     thread = concurrent.futures.ThreadPoolExecutor(1, "batches")
     try:
-        pending = None
-        for t in numbers:
-            prefetched = thread.submit(load, t)  # while the caller uses batch t - 1
-            if pending is not None:
-                yield pending.result()
-            pending = prefetched
-        if pending is not None:
+        loading = (thread.submit(load, t) for t in numbers)
+        # Batch t + 1 is submitted before batch t is yielded, and None after the last.
+        for pending, _ in itertools.pairwise(itertools.chain(loading, [None])):
             yield pending.result()
     finally:
         thread.shutdown(wait=False, cancel_futures=True)

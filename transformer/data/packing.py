@@ -241,7 +241,7 @@ def static_lengths(length: int, longest: int) -> list[int]:
 
     Example: length 64 and longest 100 give [8, 16, 32, 64, 128].
     """
-    lengths = [max(1, length // 8), max(1, length // 4), max(1, length // 2), length]
+    lengths = [max(1, length // n) for n in (8, 4, 2, 1)]
     while lengths[-1] < longest:
         lengths.append(2 * lengths[-1])
     return sorted(set(lengths))

@@ -161,8 +161,7 @@ def learn_pieces(
         )
     except RuntimeError as error:
         # "FILE(LINE) [CONDITION] Vocabulary size too high (500). Please set it to a value <= 284."
-        reason = str(error).rpartition("] ")[2]
-        if not reason:
+        if not (reason := str(error).rpartition("] ")[2]):
             raise UserError(
                 "the training text is blank (or every line is over 65,536 bytes): there is nothing "
                 "to learn a vocabulary from"

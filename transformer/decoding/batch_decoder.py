@@ -6,7 +6,7 @@ A batch shrinks as its sentences finish, and its room for tokens grows as they g
     stage  rows  room  runs until
     1      64    16    the room is full, at t = 16; 17 sentences are active
     2      64    32    at most 64 / 4 = 16 sentences are active, at t = 17
-    3      16    64    at most 16 / 4 = 4 sentences are active, at t = 19
+    3      16    32    at most 16 / 4 = 4 sentences are active, at t = 19
     4      4     64    the last sentence finishes, at t = 23
 """
 
@@ -253,10 +253,10 @@ class BatchDecoder:
 
 
 def finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
-    """Returns a sentence's finished hypotheses; FloatingPointError without any."""
+    """Returns a sentence's finished hypotheses; UserError without any."""
     scored = zip(tokens_WT.tolist(), scores_W.tolist(), strict=True)
     # -inf marks an empty slot, where fewer hypotheses than beams finished.
     hypotheses = [(ids[: ids.index(tokenizer.END)], x) for ids, x in scored if x > -np.inf]
     if not hypotheses:
-        raise FloatingPointError("the model's scores are non-finite: check its parameters")
+        raise UserError("the model's scores are non-finite: check its parameters")
     return hypotheses

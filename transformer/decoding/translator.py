@@ -173,10 +173,8 @@ class Translator:
             # Without terms no call, because one takes as long as a short line's other work.
             stems = [x.removesuffix("*") for x in phrases]
             encoded = self.vocabulary.target.encode(stems) if phrases else ()
-            required = tuple(
-                tuple(x[:-1] if y.endswith("*") else x)
-                for x, y in zip(encoded, phrases, strict=True)
-            )
+            pairs = zip(encoded, phrases, strict=True)
+            required = tuple(tuple(x[:-1] if y.endswith("*") else x) for x, y in pairs)
             self._check_length(number, "prefix and terms", [*prefix, *itertools.chain(*required)])
             # The prefix begins the line's translation, so it binds the first part only. Equal parts
             # have different samples, because `random_key` makes them distinct.
@@ -237,15 +235,12 @@ def split(ids: list[int], vocabulary: tokenizer.Pieces, max_length: int) -> Iter
     num_tags = bool(re.fullmatch(tokenizer.TAG, vocabulary.pieces(ids[:1])[0]))
     tag, ids = ids[:num_tags], ids[num_tags:]
     max_pieces = max_length - 1 - num_tags  # pieces of a part, without tag and end symbol
+    starts_word = lambda i: vocabulary.pieces(ids[i : i + 1])[0].startswith("▁")
     start = 0
     while len(ids) - 1 - start > max_pieces:
-        # Word starts, from the last possible cut back to the middle of the part.
-        word_starts = (
-            i
-            for i in range(start + max_pieces, start + max_pieces // 2, -1)
-            if vocabulary.pieces(ids[i : i + 1])[0].startswith("▁")
-        )
-        stop = next(word_starts, start + max_pieces)
+        # From the last possible cut back to the middle of the part.
+        cuts = range(start + max_pieces, start + max_pieces // 2, -1)
+        stop = next(filter(starts_word, cuts), start + max_pieces)
         yield [*tag, *ids[start:stop], vocabulary.end]
         start = stop
     if len(ids) - 1 > start:

@@ -18,6 +18,8 @@ import numpy as np
 from jax._src import distributed as jax_distributed  # its barrier has no public name
 from jax.experimental import multihost_utils
 
+from transformer.errors import UserError
+
 # Environment variables by which JAX detects a cluster and its coordinator: Slurm's srun, Open MPI,
 # Kubernetes with TPUs (the third and fourth), and an indexed job of Kubernetes.
 CLUSTER_VARIABLES = (
@@ -37,8 +39,15 @@ def connect(coordinator: str, num_processes: int, process_id: int) -> None:
     """Connects to any other processes of the run; call it before any other JAX call.
 
     Cloud TPU, Slurm, Open MPI and Kubernetes are detected. Elsewhere `coordinator` is the HOST:PORT
-    of process 0 of `num_processes`. Collective.
+    of process 0 of `num_processes`; UserError if they do not fit together. Collective.
     """
+    host, _, port = coordinator.rpartition(":")
+    is_right = host and port.isdigit() and process_id < num_processes
+    if (coordinator or num_processes) and not is_right:
+        raise UserError(
+            "config.parallel.coordinator must be HOST:PORT, with process_id below num_processes, "
+            f"found {coordinator!r}, {process_id} and {num_processes}"
+        )
     cluster = (coordinator, num_processes, process_id) if coordinator else ()
     on_tpu = importlib.util.find_spec("libtpu") and any(map(Path.exists, TPU_DEVICES))
     if cluster or on_tpu or any(name in os.environ for name in CLUSTER_VARIABLES):

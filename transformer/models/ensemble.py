@@ -39,19 +39,15 @@ class Ensemble(nn.Module):
     def prepare(
         self, memory: tuple, memory_mask_BS: Array, room: int, num_beams: int
     ) -> tuple[tuple, tuple]:
-        prepared = [
-            model.prepare(member_memory, memory_mask_BS, room, num_beams)
-            for model, member_memory in zip(self.members, memory, strict=True)
-        ]
+        members = zip(self.members, memory, strict=True)
+        prepared = [model.prepare(x, memory_mask_BS, room, num_beams) for model, x in members]
         return tuple(zip(*prepared, strict=True))  # the memories, the caches
 
     def step(
         self, tokens_BWT: Array, position: Array, memory: tuple, cache: tuple
     ) -> tuple[Array, tuple]:
-        stepped = [
-            model.step(tokens_BWT, position, member_memory, member_cache)
-            for model, member_memory, member_cache in zip(self.members, memory, cache, strict=True)
-        ]
+        members = zip(self.members, memory, cache, strict=True)
+        stepped = [model.step(tokens_BWT, position, *its_own) for model, *its_own in members]
         logits, caches = zip(*stepped, strict=True)
         return _log_mean_probs(logits), caches
 

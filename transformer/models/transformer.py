@@ -169,9 +169,7 @@ class Transformer(nn.Module):
 
     def _embed(self, side: str, ids_BT: Array, positions_BT: Array, *, train: bool) -> Array:
         """Returns embeddings times sqrt(d_model) plus positions, dropped out (3.4, 3.5, 5.4)."""
-        embedding, add_positions = {
-            "source": (self.source_embedding, self.source_positions),
-            "target": (self.target_embedding, self.target_positions),
-        }[side]
+        embedding = getattr(self, f"{side}_embedding")
+        add_positions = getattr(self, f"{side}_positions")
         x_BTD = add_positions(embedding(ids_BT) * embedding.features**0.5, positions_BT)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)

@@ -43,6 +43,8 @@ def columns(
         if form == "json":
             try:
                 values = json.loads(line)
+                if "\\ud" in line.lower():  # perhaps a lone surrogate
+                    values = json.loads(encodable(json.dumps(values, ensure_ascii=False)))
             except (ValueError, RecursionError):
                 values = None
             values = values if isinstance(values, dict) else {}
@@ -53,7 +55,7 @@ def columns(
         are_texts = all(isinstance(text, str) for text in texts.values())
         if not (are_texts and {*names[:needed]} <= texts.keys()):
             raise UserError(f"line {number}: expected {expected}, found {line[:80]!r}")
-        yield {**values, **{name: encodable(text) for name, text in texts.items()}}
+        yield values
 
 
 def write(file: BinaryIO, text: str, end: str = "\n") -> None:

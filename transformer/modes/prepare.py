@@ -1,16 +1,14 @@
 """--mode=prepare: builds corpora, vocabulary and token ids of a config, without training."""
 
-import importlib.util
 import logging
 from pathlib import Path
 from types import ModuleType
 
 from ml_collections import ConfigDict
 
-from transformer import registry
 from transformer.checkpoints import manager, store
 from transformer.distributed import processes
-from transformer.errors import UserError, check_value
+from transformer.errors import UserError
 from transformer.models import boxes
 from transformer.runtime import lock, paths
 from transformer.tasks.task import Task, load_task
@@ -37,10 +35,6 @@ def check(config: ConfigDict) -> ModuleType:
     has checked the single values.
     """
     task_module = load_task(config.task)
-    for name in filter(None, config.train.trackers.split(",")):
-        check_value("train.trackers", name, tuple(registry.TRACKERS))
-        if not importlib.util.find_spec(name):
-            raise UserError(f"config.train.trackers: {name} is missing: pip install {name}")
     optimizer.check(**config.optimizer.to_dict())
     task_module.check(config)
     train = config.data.get("train")

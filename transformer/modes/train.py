@@ -1,6 +1,7 @@
 """--mode=train: trains in a workdir, or resumes there, then scores the test split."""
 
 import contextlib
+import importlib.util
 import logging
 import signal
 import sys
@@ -13,6 +14,7 @@ from transformer import registry
 from transformer.checkpoints import store
 from transformer.distributed import processes
 from transformer.distributed.layout import make_layout
+from transformer.errors import UserError, check_value
 from transformer.modes import evaluate, prepare
 from transformer.runtime import lock
 from transformer.training import loop
@@ -44,6 +46,10 @@ def run(
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     store.check_path(workdir)
     task_module = prepare.check(config)
+    for name in filter(None, config.train.trackers.split(",")):
+        check_value("train.trackers", name, tuple(registry.TRACKERS))
+        if not importlib.util.find_spec(name):
+            raise UserError(f"config.train.trackers: {name} is missing: pip install {name}")
     num_steps = config.train.num_steps
     warmup_steps = config.optimizer.schedule.get("warmup_steps", 0)
     if num_steps < warmup_steps and processes.is_first():

@@ -35,18 +35,14 @@ def pair_weights(run: SavedModel, source: str, target: str) -> dict[str, np.ndar
     """
     both = ids(run.vocabulary, source, target)
     # Pad 19 ids to 32, so that few static shapes are compiled.
-    shaped = [
-        tokenizer.padded([side], 1, batch_sizes.next_power_of_two(len(side))) for side in both
-    ]
+    shaped = [tokenizer.padded([x], 1, batch_sizes.next_power_of_two(len(x))) for x in both]
     inputs = pairs.inputs_of_single_pairs(*shaped)
     padded_weights = batch_weights(run.params, inputs, model=run.model)
     S, T = map(len, both)
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
     # [L, 1, H, padded, padded] -> [L, H, queries, keys], without batch axis and padding.
-    arrays = {
-        name: np.asarray(array[:, 0, :, : sizes[name][0], : sizes[name][1]])
-        for name, array in padded_weights.items()
-    }
+    cut = lambda array, queries, keys: np.asarray(array[:, 0, :, :queries, :keys])
+    arrays = {name: cut(array, *sizes[name]) for name, array in padded_weights.items()}
     for name, side, side_ids in zip(("source", "target"), run.vocabulary, both, strict=True):
         arrays[name] = np.array(side.pieces(side_ids))
     return arrays

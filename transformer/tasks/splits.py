@@ -23,7 +23,7 @@ def final_split(config: ConfigDict) -> str:
     (`evaluate.split` = 'test' and `data.test` = '').
     """
     split = config.evaluate.split
-    return split if config.data.get(split, split) else "validation"
+    return split if name_and_key(config, split)[0] else "validation"
 
 
 def load_all(config: ConfigDict, load: Callable[[ConfigDict, str], Any]) -> dict[str, Any]:

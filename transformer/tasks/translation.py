@@ -219,7 +219,10 @@ def evaluate_pairs(
     of a translation. score(hypotheses) returns the scores that `rows` formats.
     """
     translator = Translator(model, vocab, **config.decode)
-    tokens = splits.evaluation_tokens(config, corpus, vocab, split, model)
+    tag = config.decode.tag
+    items = lambda indices: ((tokenizer.tagged(tag, x), y) for x, y in corpus.items(indices))
+    tagged = dataclasses.replace(corpus, items=items, fingerprint=corpus.fingerprint + tag)
+    tokens = splits.evaluation_tokens(config, tagged, vocab, split, model)
     groups = packing.one_per_row(tokens.lengths, np.arange(len(corpus)), config.data.row_length)
     assemble = functools.partial(pairs.assemble, tokens)
     loss = SplitSums(

@@ -76,12 +76,8 @@ def names(config: ConfigDict) -> list[str]:
 
     For sentence pairs the config has the key `shared`, for plain text it does not.
     """
-    options = config.vocabulary
-    if "shared" not in options:
-        stems = ("text",)
-    else:
-        stems = ("shared",) if options.shared else ("source", "target")
-    return kind_named(options.kind).names(stems)
+    stems = {None: ["text"], True: ["shared"], False: ["source", "target"]}
+    return kind_named(config.vocabulary.kind).names(stems[config.vocabulary.get("shared")])
 
 
 def given(config: ConfigDict) -> dict[str, bytes]:

@@ -14,6 +14,7 @@ import jax
 import tqdm
 
 from transformer.distributed.layout import Layout, bytes_per_device
+from transformer.errors import UserError
 from transformer.runtime import progress
 from transformer.runtime.devices import hardware
 from transformer.tasks.task import Task
@@ -80,8 +81,7 @@ class Meters:
         self._lap += [values for _, values in read]
         # `Anomalies` logs skipped updates.
         applied = [(t, values) for t, values in read if self._anomalies.applied(t, values)]
-        due = [(t, values) for t, values in applied if t % self._every == 0]
-        if due:
+        if due := [(t, values) for t, values in applied if t % self._every == 0]:
             rates = self._rates()
             for t, values in due:
                 self._log_step(t, values, rates)
@@ -158,7 +158,7 @@ class Anomalies:
         """Returns whether a step's update was applied; logs a warning if it was skipped.
 
         An update is skipped if the loss, the gradient or the learning rate is non-finite.
-        FloatingPointError after MAX_SKIPPED skipped updates in a row.
+        UserError after MAX_SKIPPED skipped updates in a row.
         """
         loss = metrics["loss"] / metrics["weight"] if metrics["weight"] else math.nan
         if metrics["finite"]:
@@ -173,11 +173,12 @@ class Anomalies:
         message = "step %d: non-finite update skipped (%s); %d skipped in total"
         logging.warning(message, step, cause, metrics["skipped"])
         if self._consecutive == self.MAX_SKIPPED:
-            raise FloatingPointError(
-                f"step {step}: {self.MAX_SKIPPED} non-finite updates in a row ({cause}). Resume "
-                "from the newest checkpoint with a lower learning rate (config.optimizer.schedule)."
-                " To set config.optimizer.clip_norm or other arguments give another --workdir, "
-                "because a checkpoint only fits its own optimizer"
+            raise UserError(
+                f"step {step}: {self.MAX_SKIPPED} non-finite updates in a row ({cause}). Delete "
+                f"checkpoints of step {step - self.MAX_SKIPPED} and later, if any, and resume with "
+                "a lower learning rate (config.optimizer.schedule). To set config.optimizer."
+                "clip_norm or other arguments give another --workdir, because a checkpoint only "
+                "fits its own optimizer"
             )
         return False
 

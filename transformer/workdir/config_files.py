@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import inspect
 import sys
+import threading
 import traceback
 import types
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ PACKAGED = Path(__file__).resolve().parents[1] / "packaged"  # of an installed p
 # The folder of launch.py.
 HERE = PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[1]
 CONFIGS = HERE / "configs"  # its TASK.py has all keys of a task
+LOADING = threading.RLock()  # again by a config that loads another
 
 
 def load_config(file: str) -> ConfigDict:
@@ -46,7 +48,7 @@ def load(file: str) -> tuple[ConfigDict, dict]:
     path = Path(spec.origin)
     module = importlib.util.module_from_spec(spec)
     try:
-        with _configs_importable():
+        with LOADING, _configs_importable():
             spec.loader.exec_module(module)
             if variant and not inspect.signature(module.get_config).parameters:
                 raise ValueError(f"{path} has no variants, found {variant!r}")
@@ -73,7 +75,8 @@ def find(name: str) -> ModuleSpec | None:
 def _configs_importable() -> Iterator[None]:
     """Within it, `from configs import ...` imports from the folder beside launch.py.
 
-    Outside it, a package of the user may have that name.
+    Outside it, a package of the user may have that name. One thread at a time, because
+    `sys.modules` is of the whole process.
     """
     pop = lambda: {x: sys.modules.pop(x) for x in [*sys.modules] if f"{x}.".startswith("configs.")}
     others = pop()

@@ -168,13 +168,15 @@ def check_same_run(
     dropped = [x for x in saved if x.startswith("optimizer.arguments.") and x not in current]
     # Keys on which other keys depend come first.
     compared = ["task", "architecture", "optimizer.name", *bound, *dropped]
-    for key in filter(saved.__contains__, compared):
+    for key in compared:
         unknown = key.endswith(("fingerprint", "_language")) and not current[key]
-        if current.get(key) != saved[key] and not unknown:
+        is_compared = key in saved or key.startswith("optimizer.arguments.")
+        if is_compared and current.get(key) != saved.get(key) and not unknown:
+            old = repr(saved[key]) if key in saved else "(no value)"
             now = f"it is {current[key]!r}" if key in current else "it has no value"
             raise UserError(
-                f"{workdir} was trained with config.{key}={saved[key]!r}, now {now}: use the old "
-                "value, or give another --workdir"
+                f"{workdir} was trained with config.{key}={old}, now {now}: use the old value, or "
+                "give another --workdir"
             )
     schedules = [dict(x.get("optimizer", {}).get("schedule", {})) for x in (saved_config, config)]
     if schedules[0] != schedules[1]:

@@ -108,5 +108,4 @@ def test_a_model_trains_by_the_kernel_as_by_the_einsum(use_kernels, monkeypatch,
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
     options = {"train": False, "mutable": "intermediates"}
     _, sown = model.apply({"params": params}, **batch["inputs"], **options)
-    kinds = stack.stacked_weights(sown["intermediates"]).keys()
-    assert kinds == {"encoder", "decoder", "cross"}
+    assert stack.stacked_weights(sown["intermediates"]).keys() == {"encoder", "decoder", "cross"}

@@ -38,10 +38,9 @@ def assemble(items, row_of_item, shape, key=()):
 
 def evaluator(rows_per_batch=8, label_smoothing=0.0, penalty=0.0):
     order = np.random.default_rng(2).permutation(37)  # as sorted by length
-    batches = Batches([Rows(1, order, np.arange(38))], rows_per_batch, None, assemble)
     return classifiers.evaluation(
         Linear(penalty),
-        batches,
+        Batches([Rows(1, order, np.arange(38))], rows_per_batch, None, assemble),
         split="test",
         files=["test.tsv"],
         dataset={"label": [LABELS[i] for i in CLASSES]},

@@ -16,7 +16,6 @@ from transformer.models.ensemble import Ensemble
 VOCABULARY = types.SimpleNamespace(pad=0, end=1, unknown=2, start=3)
 NEVER = (0, 2, 3)
 PROMPTS = [[5, 6, 7], [], [4] * 20, [9, 8]]
-OPTIONS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def tokens_of(run, prompts, keys, count, *, context=8, params=None, **changes):
         model=model,
         context=context,
         vocabulary=VOCABULARY,
-        **{**OPTIONS, **changes},
+        **{"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0, **changes},
     )
     tokens = np.zeros((len(prompts), 0), int)
     while tokens.shape[1] < count:
@@ -59,8 +58,7 @@ def greedy(run, prompt, count, context):
 @pytest.mark.parametrize("context", [1, 5, 8])
 def test_greedy_tokens_are_those_of_full_passes(run, context):
     """Also behind the context, and of a prompt that is longer than it."""
-    keys = [(i, 0) for i in range(4)]
-    rows = tokens_of(run, PROMPTS, keys, 30, context=context, top_k=1)
+    rows = tokens_of(run, PROMPTS, [(i, 0) for i in range(4)], 30, context=context, top_k=1)
     for prompt, tokens in zip(PROMPTS, rows, strict=True):
         assert tokens == greedy(run, prompt, 30, context)
 
@@ -72,8 +70,7 @@ def test_the_draws_of_a_row_are_its_own(run):
     expected = tokens_of(run, PROMPTS, keys, 30)
     for i in (0, 2):
         assert tokens_of(run, [PROMPTS[i]], [keys[i]], 30, block=1) == [expected[i]]
-    place = layout.make_layout("pmap", (0, 1, 1)).replicated
-    params = jax.device_put(run[1], place)
+    params = jax.device_put(run[1], layout.make_layout("pmap", (0, 1, 1)).replicated)
     assert tokens_of(run, PROMPTS, keys, 30, params=params) == expected
     same = tokens_of(run, [PROMPTS[0]] * 3, [(0, 0), (0, 1), (1, 0)], 30)
     other = tokens_of(run, [PROMPTS[0]], [(0, 0)], 30, seed=1)
@@ -102,5 +99,4 @@ def test_tokens_are_drawn_by_their_probability(run):
         shares = np.bincount([x[3] for x in draw(temperature=temperature)], minlength=13) / count
         assert np.abs(shares - probs).max() < 4 * np.sqrt(0.25 / count)
         assert not shares[list(NEVER)].any()
-    likeliest = set(np.argsort(-logits)[:3].tolist())
-    assert {x[3] for x in draw(top_k=3)} == likeliest
+    assert {x[3] for x in draw(top_k=3)} == set(np.argsort(-logits)[:3].tolist())

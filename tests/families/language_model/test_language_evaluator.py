@@ -28,8 +28,7 @@ def test_a_model_that_knows_nothing_has_a_perplexity_of_its_classes(run):
     config, folder, model, lines = run
     evaluator = language_modelling.evaluator(config, folder, model, "validation")
     assert evaluator.split == "validation"
-    params = jax.tree.map(np.zeros_like, language.parameters(model))
-    scores, _ = evaluator.score(params)
+    scores, _ = evaluator.score(jax.tree.map(np.zeros_like, language.parameters(model)))
     num_classes = len(vocabularies.read(folder, config))
     text = "".join(f"{line}\n" for line in lines)
     assert evaluator.settings == {

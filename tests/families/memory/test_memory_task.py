@@ -36,8 +36,7 @@ class Window(nn.Module):
     size: int
 
     def __call__(self, tokens, positions, segments, *, train):
-        length_B1 = (tokens == SEPARATOR).argmax(axis=1, keepdims=True)
-        back_BT = jnp.maximum(positions - length_B1, 0)
+        back_BT = jnp.maximum(positions - (tokens == SEPARATOR).argmax(axis=1, keepdims=True), 0)
         copied_BT = jnp.take_along_axis(tokens, back_BT, axis=1)
         return jax.nn.one_hot(jnp.where(back_BT < self.size, copied_BT, 0), 10)
 

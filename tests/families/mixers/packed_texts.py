@@ -59,8 +59,7 @@ def memory(mixer, length):
     inputs = row([length], mixer.causal, length)
     # A function of its own, because jit remembers what it has traced.
     program = jax.jit(lambda params, *inputs: differentiate(mixer, params, *inputs))
-    compiled = program.lower(params_of(mixer), *inputs).compile()
-    return compiled.memory_analysis().temp_size_in_bytes
+    return program.lower(params_of(mixer), *inputs).compile().memory_analysis().temp_size_in_bytes
 
 
 def assert_is_the_loop(mixer, naive, lengths=(7, 1, 9, 17, 20, 13), room=LONG, params=None):

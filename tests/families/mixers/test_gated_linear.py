@@ -6,7 +6,6 @@ from families.mixers import packed_texts
 from families.mixers.packed_texts import params_of, sigmoid
 
 H, K, C = 2, 6, 5
-EPSILON = 1e-6
 
 
 def read(gates, q, k, v, x):
@@ -27,7 +26,7 @@ def naive(p, x, causal=True):
     o = read(p["decay"], q, k, v, x)
     if not causal:
         o += read(p["backward_decay"], q[::-1], k[::-1], v[::-1], x[::-1])[::-1]
-    o = (o - o.mean(-1, keepdims=True)) / np.sqrt(o.var(-1, keepdims=True) + EPSILON)
+    o = (o - o.mean(-1, keepdims=True)) / np.sqrt(o.var(-1, keepdims=True) + 1e-6)
     o = o * p["norm"]["scale"] + p["norm"]["bias"]
     r = (x @ p["gate"]["kernel"] + p["gate"]["bias"]).reshape(o.shape)
     return np.einsum("THC,HCD->TD", r * sigmoid(r) * o, p["output"]["kernel"])

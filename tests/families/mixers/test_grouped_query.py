@@ -53,8 +53,7 @@ def test_it_is_attention_whose_keys_are_repeated(monkeypatch, groups, changes, c
     slopes = biases.alibi
     repeat = lambda q, k, heads: jnp.repeat(slopes(q, k, heads // times), times, axis=1)
     monkeypatch.setattr(biases, "alibi", repeat)
-    plain = mixer("attention", causal, **changes)
-    expected = mix(plain, repeated(params, times), x, view)
+    expected = mix(mixer("attention", causal, **changes), repeated(params, times), x, view)
     jax.tree.map(functools.partial(np.testing.assert_allclose, atol=3e-6), actual, expected)
 
 
@@ -62,8 +61,7 @@ def test_it_is_attention_whose_keys_are_repeated(monkeypatch, groups, changes, c
 def test_a_cache_has_the_heads_of_keys_only_and_a_step_repeats_none(groups):
     x, room, beams = np.ones((2, 3, D), np.float32), 64, 3
     module = mixer(f"grouped_query(num_key_heads={groups})")
-    params = params_of(module)
-    apply = functools.partial(module.apply, {"params": params})
+    apply = functools.partial(module.apply, {"params": params_of(module)})
     state = apply(x[:, :1], room, beams, method="empty_state")
     assert state.keys_BHKN.shape == (2, groups, K, room * beams)
     assert state.values_BHNC.shape == (2, groups, room * beams, C)
@@ -72,8 +70,7 @@ def test_a_cache_has_the_heads_of_keys_only_and_a_step_repeats_none(groups):
         tokens, ancestry = jnp.zeros((2, beams, 1), int), cache.empty_ancestry(2, room, beams)
         return apply(x_BQD, cache.queries(tokens, 5, ancestry), state, method="step")
 
-    program = jax.make_jaxpr(step)(x[:, :beams], state).jaxpr
-    shapes = {x.shape for x in intermediates(program)}
+    shapes = {x.shape for x in intermediates(jax.make_jaxpr(step)(x[:, :beams], state).jaxpr)}
     assert state.keys_BHKN.shape in shapes
     assert not {(2, H, K, room * beams), (2, H, room * beams, C)} & shapes
     of_scores = 2 * H * beams * room * beams

@@ -39,8 +39,7 @@ def naive(p, x, causal):
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_an_lstm_is_its_equations(causal):
-    mixer = packed_texts.mixer("lstm(forget_bias=0.5)", causal)
-    packed_texts.assert_is_the_loop(mixer, naive)
+    packed_texts.assert_is_the_loop(packed_texts.mixer("lstm(forget_bias=0.5)", causal), naive)
 
 
 def test_the_gradients_are_those_of_autodiff():

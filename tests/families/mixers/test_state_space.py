@@ -77,8 +77,7 @@ def test_by_pairs_is_by_position(T):
     run = jax.value_and_grad(run, argnums=(1, 2, 3, 4, 5, 6), has_aux=True)
     arguments = -jnp.abs(normal(B, N, F)), normal(B, N, F), *floats
     actual = run(state_space.by_pairs, *arguments)
-    expected = run(state_space.by_position, *arguments)
-    packed_texts.assert_close(actual, expected)
+    packed_texts.assert_close(actual, run(state_space.by_position, *arguments))
 
 
 @pytest.mark.parametrize(("platform", "loops"), [("cpu", 2), ("cuda", 1)])

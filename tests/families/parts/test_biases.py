@@ -11,9 +11,8 @@ from transformer.families.parts import biases
 def test_alibi_is_a_slope_a_head():
     """Press et al. 2022: slopes 1/2, 1/4, ... 1/256 of eight heads."""
     queries, keys = np.array([[3, 0]]), np.array([[0, 1, 7]])
-    got = biases.alibi(queries, keys, 8)
     expected = [[[-abs(s - t) / 2**h for s in keys[0]] for t in queries[0]] for h in range(1, 9)]
-    np.testing.assert_allclose(got[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(biases.alibi(queries, keys, 8)[0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("causal", [True, False])

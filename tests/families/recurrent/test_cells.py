@@ -13,10 +13,9 @@ CARRY, X = (np.full((2, C), 0.7, np.float32), np.full((2, C), -0.2, np.float32))
 def cell_of(kind, **options):
     """A cell, its carry, and params of which none is zero."""
     cell, carry = Cell(kind, C, 0.5, **options), CARRY if kind == "lstm" else CARRY[1]
-    params = cell.init(jax.random.key(0), carry, X)["params"]
     random = np.random.default_rng(0)
     noise = lambda p: p + 0.3 * random.standard_normal(p.shape).astype(np.float32)
-    return cell, carry, jax.tree.map(noise, params)
+    return cell, carry, jax.tree.map(noise, cell.init(jax.random.key(0), carry, X)["params"])
 
 
 def test_the_map_of_each_gate_begins_orthogonal():

@@ -119,8 +119,7 @@ def test_an_encoder_of_one_direction_knows_no_later_piece(bidirectional):
     source = [inputs[name] for name in case.kind.source]
     other = [np.where(np.arange(source[0].shape[1]) == 2, 5, source[0]), *source[1:]]
     encode = functools.partial(case.model.apply, {"params": case.params}, method="encode")
-    change_BSD = encode(*other, train=False) - encode(*source, train=False)
-    change_S = np.abs(change_BSD)[0].max(axis=-1)
+    change_S = np.abs(encode(*other, train=False) - encode(*source, train=False))[0].max(axis=-1)
     assert bool(change_S[:2].any()) == bidirectional
     assert change_S[2:4].all()
 

@@ -123,6 +123,18 @@ def test_a_wide_beam_with_terms_is_brute_force():
         assert dict(found) == pytest.approx(expected, abs=1e-5)
 
 
+def test_a_term_may_begin_another_but_is_no_part_of_its_word():
+    """As "eat" and "eaters": piece 8 goes on with a word."""
+    every_table = table_model.tables(range(1), spread=1.5, size=V)
+    options = {"phrases": padded([[(6, END), (6, 8, END)]]), "num_hypotheses": WIDTH}
+    options["goes_on"] = tuple(i == 8 for i in range(V))
+    [found] = search(every_table, terminology, width=WIDTH, **options)
+    expected = every_hypothesis(every_table[0])
+    assert dict(found) == pytest.approx(
+        {ids: expected[ids] for ids in [(6, 6, 8, END), (6, 8, 6, END)]}, abs=1e-5
+    )
+
+
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_a_narrow_beam_has_all_terms_for_which_there_is_room(width):
     """Sentences without terms have beam search's hypotheses."""
@@ -207,15 +219,19 @@ def test_a_term_that_a_rule_forbids_is_missing(untrained, caplog):
 
 
 def test_a_letter_that_no_piece_has_cannot_be_forbidden(untrained, tmp_path):
-    (tmp_path / "words.txt").write_text("\ufeffa b\n\n☃\n")
-    with pytest.raises(UserError, match=r"words.txt: '☃' has a letter that is in no piece"):
-        decoders.build(untrained[0], rules="forbidden", forbidden=str(tmp_path / "words.txt"))
+    for wrong in ("☃", "a*b"):
+        (tmp_path / "words.txt").write_text(f"\ufeffa b*\n\n{wrong}\n")
+        said = re.escape(f"words.txt: '{wrong}' has a letter that is in no piece")
+        with pytest.raises(UserError, match=said):
+            decoders.build(untrained[0], rules="forbidden", forbidden=str(tmp_path / "words.txt"))
 
 
 def test_terms_are_whole_words_and_the_longest_first():
     terms = {"new": "neu", "new york": "New York", "사과*": "apple", "c++": "C++", "new*": "n"}
+    terms["york city hall"] = "Rathaus"
     phrases = lambda text, **further: [*terminology.phrases_of(terms, text, further)]
     assert phrases("a new car of new york, newer") == ["neu", "New York", "n"]
+    assert phrases("new york city hall") == ["New York"]
     assert phrases("사과를 c++ c 풋사과") == ["apple", "C++"]
     assert phrases("new", new="frisch") == ["frisch"]
     assert phrases("none") == []

@@ -147,8 +147,7 @@ def test_samples_are_seeded(untrained):
     for line, samples, before in zip(lines, other, drawn, strict=True):
         assert (samples != before) == bool(line.strip())
         assert (len(set(samples)) > 1) == bool(line.strip())
-    alike = hypotheses_of(untrained, lines[-1:] * 5, **SAMPLE)
-    assert len(set(map(tuple, alike))) == 5
+    assert len(set(map(tuple, hypotheses_of(untrained, lines[-1:] * 5, **SAMPLE)))) == 5
 
 
 @pytest.mark.parametrize("count", [sampling.TOGETHER, sampling.TOGETHER + 3])

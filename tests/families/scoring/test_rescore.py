@@ -49,6 +49,25 @@ def test_a_weighted_score_is_added_and_the_best_is_first(answered, reversal_run,
         assert best == (before["id"], expected[0][0], found[0])
 
 
+def test_an_over_long_hypothesis_is_last_in_each_call(answered, reversal_run, caplog):
+    """And the line's own fields are those of the best, not of the best before."""
+    long, short = {"text": "a " * 600, "score": 9.0}, {"text": "c b", "score": -1.0}
+    long, short = long | {"missing": ["x"]}, short | {"confidence": 0.1}
+    asked = {"source": "b c", "missing": ["x"], "confidence": 0.9, "hypotheses": [long, short]}
+    content = f"{json.dumps(asked)}\n{json.dumps(asked)}\n"
+    for _ in range(2):
+        caplog.clear()
+        content = answered("rescore", reversal_run, content.encode())
+        assert [x.getMessage()[:7] for x in caplog.records if "pieces" in x.getMessage()] == [
+            "line 1:",
+            "line 2:",
+        ]
+        for line in map(json.loads, content.splitlines()):
+            assert (line["translation"], line["confidence"]) == ("c b", 0.1)
+            assert "missing" not in line
+            assert [x["score"] is None for x in line["hypotheses"]] == [False, True]
+
+
 def test_a_tag_need_not_be_covered(reversal_run):
     run = translation.load(saved_config.read_config(reversal_run), reversal_run)
     cross_LHTS = attention_weights.pair_weights(run, "a b c", "c b")["cross"]

@@ -30,8 +30,7 @@ def test_ascii_text_has_the_tokens_of_rouge_score():
     theirs = scorer.RougeScorer(rouge.NAMES, use_stemmer=False)
     hypotheses = ["The Tgfbr_2 -/- mice, (n = 3), didn't gain weight.", "", "사과"]
     references = ["Mice (Tgfbr_2-/-) did not gain any weight", "a b", "사과"]
-    ours = rouge.item_scores(hypotheses, references, rouge.words)
-    for name, values in ours.items():
+    for name, values in rouge.item_scores(hypotheses, references, rouge.words).items():
         scores = [theirs.score(*pair)[name] for pair in zip(references, hypotheses, strict=True)]
         expected = [100 * score.fmeasure for score in scores]
         np.testing.assert_allclose(values[:2], expected[:2])

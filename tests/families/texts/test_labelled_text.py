@@ -45,8 +45,7 @@ def test_a_part_and_several_files_know_their_lines(load, tmp_path):
     load(LINES)
     corpus = load(LINES[:2], split="train.tsv[50%:],more.tsv", name="more.tsv")
     assert corpus.labels == ("good", "0", "1", "0")
-    places = [corpus.place(i) for i in range(4)]
-    assert places == [
+    assert [corpus.place(i) for i in range(4)] == [
         *(f"{tmp_path}/train.tsv, line {n}" for n in (3, 4)),
         *(f"{tmp_path}/more.tsv, line {n}" for n in (1, 2)),
     ]

@@ -86,9 +86,8 @@ def test_a_labelled_batch_has_the_target_of_each_row(dtype):
 
 def masked(side, items=None, key=(5, 6), length=64, share=0.15):
     items = np.arange(len(side.lengths)) if items is None else items
-    shape = (len(items), length)
     options = {"share": share, "vocab_size": VOCABULARY}
-    return texts.masked(side, items, np.arange(len(items)), shape, key, **options)
+    return texts.masked(side, items, np.arange(len(items)), (len(items), length), key, **options)
 
 
 def test_shares_are_those_of_bert():
@@ -127,11 +126,9 @@ def test_a_token_is_masked_once_and_never_start():
 @pytest.mark.parametrize("share", [0.01, 0.15, 0.5, 0.99])
 def test_a_row_never_has_more_than_fit(share):
     """Full rows, whatever the draw."""
-    side = side_of([[*range(4, 67), END]] * 50)
-    batch = masked(side, share=share)
+    batch = masked(side_of([[*range(4, 67), END]] * 50), share=share)
     assert batch["weights"].shape == (50, int(share * 64) + 1)
-    counts = batch["weights"].sum(axis=1)
-    assert set(counts) <= {int(share * 63), int(share * 63) + 1}
+    assert set(batch["weights"].sum(axis=1)) <= {int(share * 63), int(share * 63) + 1}
 
 
 def test_another_seed_or_step_masks_other_tokens():

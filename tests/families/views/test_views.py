@@ -30,6 +30,8 @@ def test_typing_errors_have_their_rate_and_spare_digits_and_short_texts():
     assert abs(swaps / len(DISTINCT) - 0.05 / 4) < 0.003
     assert {views.misspelt("2 019, A3!", 1.0, random) for _ in range(99)} == {"2 019, A3!"}
     assert all(views.misspelt("a", 1.0, random).strip() for _ in range(99))
+    wrong = [views.misspelt("MP3 a 5", 1.0, random) for _ in range(99)]
+    assert all("P3 " in x and x.endswith(" 5") for x in wrong)
     pairs = [views.typos(0.3, 1.0).texts(DISTINCT[:9], "target", random) for _ in range(2000)]
     assert {target for _, target in pairs} == {"target"}
     assert abs(sum(source != DISTINCT[:9] for source, _ in pairs) / 2000 - 0.3) < 0.04

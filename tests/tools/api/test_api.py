@@ -96,6 +96,7 @@ def test_a_tag_is_each_call_s_own(translator, monkeypatch):
     cross_TS = translator.attention(*both)["cross"].mean(axis=(0, 1))
     assert translator.align(**tagged) == [(cross_TS[t, 1:3].argmax(), t) for t in range(2)]
     assert translator.translate("나 다", tag="가") == translator.translate("가 나 다")
+    assert translator.translate("나 \ud800") == translator.translate("나 ?")
 
 
 def test_several_threads_and_models_at_once(translator, workdir):
@@ -117,6 +118,8 @@ def test_a_language_model_continues(saved, answered):
     assert model.generate("a") == one
     assert "".join(model.stream("a")) == one
     assert len(model.generate(iter(["a"]), num_samples=3).__next__()) == 3
+    with pytest.raises(UserError, match="expected a text, found 1"):
+        model.generate([1])
 
 
 def test_a_classifier_of_texts(saved, answered):
@@ -127,6 +130,9 @@ def test_a_classifier_of_texts(saved, answered):
     assert probabilities == pytest.approx(json.loads(expected)["probabilities"])
     assert model.classify("good film") == max(probabilities, key=probabilities.get)
     assert model.classify(["good film"] * 2) == [model.classify("good film")] * 2
+    for wrong in ([1], [("a", None)], [np.zeros((8, 8, 1), np.uint8)]):
+        with pytest.raises(UserError, match="expected a text, found"):
+            model.classify(wrong)
 
 
 def test_a_classifier_of_images_reads_paths_and_arrays(saved, tmp_path):
@@ -191,6 +197,7 @@ def untrained():
         (lambda run: transformer.load(run).translate(None), "expected one input, a list or a gen"),
         (lambda run: transformer.load(run).translate([b"a"]), "expected a text, found b'a'"),
         (lambda run: transformer.load(run).score(["a"], ["b"]), "expected a text, found ..a"),
+        (lambda run: transformer.load(run).align("a\nb", "b"), "a text of one line, found 'a"),
         (lambda run: transformer.train("quickstart", run), "a config, as of transformer.config"),
         (lambda run: transformer.train(untrained(), run), "num_steps must be at least 1, found 0"),
         (lambda run: transformer.config("quickstart", ["a=1"]), "expected changes such as"),

@@ -258,11 +258,10 @@ def test_a_line_missing_in_multi30k(run, test_data, tmp_path):
     folder = test_data / "multi30k/raw"
     lines = gzip.decompress((folder / "train.de.gz").read_bytes()).splitlines(keepends=True)
     (tmp_path / "short.de").write_bytes(b"".join(lines[:14500] + lines[14501:]))
-    result = run(
+    [found] = run(
         *("--config.data.source_language=en", "--config.data.target_language=de"),
         f"--config.data.train={folder}/train.en.gz,{tmp_path}/short.de",
         *ONLY_TRAIN,
-    )
-    [found] = result["train"]["misaligned"]
+    )["train"]["misaligned"]
     assert found["shift"] == -1
     assert abs(found["line"] - 14501) <= 6

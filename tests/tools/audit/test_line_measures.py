@@ -12,8 +12,7 @@ from transformer.tools.audit import line_measures
 
 def described(text, **options):
     """The `Lines` of the source side."""
-    pairs = [(line, f"target {i}") for i, line in enumerate(text)]
-    return parallel.scanned(pairs, **options)[0]
+    return parallel.scanned([(line, f"target {i}") for i, line in enumerate(text)], **options)[0]
 
 
 def test_the_numbers_of_lines():

@@ -25,9 +25,8 @@ def translations(
 ):
     """A workdir that was evaluated on a test set by these hypotheses."""
     dataset = {"source": sources, "reference": references}
-    outputs = {**dataset, "hypothesis": hypotheses}
     scores = {**score(hypotheses, [references], tokenize="13a"), "loss": 1.5}
-    return write(folder, name, dataset, outputs, scores, **changes)
+    return write(folder, name, dataset, {**dataset, "hypothesis": hypotheses}, scores, **changes)
 
 
 def classifications(folder, predictions, labels, **changes):
@@ -37,16 +36,14 @@ def classifications(folder, predictions, labels, **changes):
     truth, guess = (np.array([names.index(x) for x in side]) for side in (labels, predictions))
     f1 = classifiers.precision_recall_f1(classifiers.confusion(truth, guess, len(names)))[2]
     scores = {"accuracy": float((truth == guess).mean()), "macro_f1": float(np.nanmean(f1))}
-    probability = ["0.9"] * len(labels)
-    outputs = {**dataset, "prediction": predictions, "probability": probability}
+    outputs = {**dataset, "prediction": predictions, "probability": ["0.9"] * len(labels)}
     return write(folder, "test", dataset, outputs, scores, task="classification", **changes)
 
 
 def texts(folder, lines, nats, **changes):
     """A workdir that was evaluated on a text by these cross entropies, in nats a line."""
-    bits = sum(nats) / np.log(2) / sum(len(line) + 1 for line in lines)
     outputs = {"text": lines, "nats": [str(x) for x in nats]}
-    scores = {"bits_per_character": bits}
+    scores = {"bits_per_character": sum(nats) / np.log(2) / sum(len(line) + 1 for line in lines)}
     task = {"task": "language_modelling"}
     return write(folder, "test", {"text": lines}, outputs, scores, **task, **changes)
 

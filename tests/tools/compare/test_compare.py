@@ -77,8 +77,7 @@ def compare(*arguments):
 def readable(line):
     """A line of JSON, which has neither NaN nor infinity, as a line a key and a run."""
     refuse = lambda name: pytest.fail(f"{name} is no JSON")
-    rounded = lambda x: float(f"{float(x):.4g}")
-    values = json.loads(line, parse_constant=refuse, parse_float=rounded)
+    values = json.loads(line, parse_constant=refuse, parse_float=lambda x: float(f"{float(x):.4g}"))
     values |= {f"run {i}": run for i, run in enumerate(values.pop("runs"))}
     return "\n".join(f"{key}: {json.dumps(x, ensure_ascii=False)}" for key, x in values.items())
 
@@ -112,7 +111,7 @@ def test_the_newest_result_is_read_or_that_of_a_set(capsys):
     assert json.loads(capsys.readouterr().out) == first
 
 
-def test_files_go_where_they_are_wanted(folder, capsys):
+def test_files_go_where_they_are_wanted(folder, capsys, monkeypatch):
     """Also if a workdir, which may be a stranger's, says otherwise."""
     folders = texts()
     values = json.loads((A / "config.json").read_text())
@@ -123,9 +122,10 @@ def test_files_go_where_they_are_wanted(folder, capsys):
     compare(folders[0], "--config.compare.page=", folders[1])
     assert not [*folder.glob("*.html")]
     capsys.readouterr()
-    compare(*folders, "--config.compare.page=some/where.html")
+    monkeypatch.setenv("HOME", str(folder))
+    compare(*folders, "--config.compare.page=~/some/where.html")
     again = json.loads(capsys.readouterr().out)
-    assert again == json.loads(first) | {"page": "some/where.html"}  # the same numbers
+    assert again == json.loads(first) | {"page": "~/some/where.html"}  # the same numbers
     assert (folder / "some/where.html").read_bytes() == page
 
 

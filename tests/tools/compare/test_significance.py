@@ -33,8 +33,7 @@ def test_a_translation_has_sacrebleus_score_interval_and_p_value():
     for run in evaluated:
         run.sides["reference2"] = second
         run.result["columns"] = {"reference": "first", "reference2": "second"}
-    measures = kinds.translations(evaluated, 200)
-    for measure, title in zip(measures.values(), results, strict=True):
+    for measure, title in zip(kinds.translations(evaluated, 200).values(), results, strict=True):
         assert measure.how == f"sacreBLEU's paired bootstrap, {signatures[title]}"
         for score, expected in zip(measure.scores, results[title], strict=True):
             value, low, high = score.interval

@@ -52,8 +52,7 @@ def http_hypotheses(workdir):
     """What the service answers to LINES."""
     config = configured(workdir, "serve", **ASKED)
     model = served.load(config, workdir, "run", ["run"], config.serve)
-    app = application.application({"run": model}, config.serve)
-    with running(app) as service:
+    with running(application.application({"run": model}, config.serve)) as service:
         return service.ask(body={"text": LINES, "num_hypotheses": 4})[1]["hypotheses"]
 
 

@@ -15,8 +15,7 @@ PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]
 def engine(folder, model, params):
     """CTranslate2's own translator of what is written."""
     ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    flat = weights.flatten(params)
-    ctranslate2_write.write(folder, model, flat, [PIECES, PIECES], positions=20)
+    ctranslate2_write.write(folder, model, weights.flatten(params), [PIECES, PIECES], positions=20)
     return ctranslate2.Translator(str(folder), intra_threads=1)
 
 
@@ -49,6 +48,5 @@ def test_its_package_reads_sources_and_writes_outputs_as_long_as_it_does_by_defa
     model = tiny.model(**FORM, output_bias=True)
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     params["output_bias"][tokenizer.END] = -1e4
-    long = [[PIECES[5]] * 3000]
-    [result] = engine(tmp_path, model, params).translate_batch(long, beam_size=1)
+    [result] = engine(tmp_path, model, params).translate_batch([[PIECES[5]] * 3000], beam_size=1)
     assert len(result.hypotheses[0]) == 256

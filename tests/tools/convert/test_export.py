@@ -39,7 +39,7 @@ def config_of(run, **changes):
 def exported(tiny_run, tmp_path_factory):
     """The tiny run as Hugging Face's Marian."""
     folder = tmp_path_factory.mktemp("exported") / "model"
-    export(config_of(tiny_run), (folder, tiny_run.workdir))
+    export(config_of(tiny_run, decode__min_length=2), (folder, tiny_run.workdir))
     return folder
 
 
@@ -63,8 +63,9 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
     texts, outputs = ["b a c", "d d e a", ""], []
     for folder in (tiny_run.workdir, tmp_path / "run"):
         config = saved_config.read_config(folder)
+        assert config.decode.min_length == (0 if folder == tiny_run.workdir else 2)
         config.evaluate.weights = "best"
-        config.decode.update(length_penalty="power", beam_width=2, length_alpha=0.6)
+        config.decode.update(length_penalty="power", beam_width=2, length_alpha=0.6, min_length=2)
         run = translation.load(config, folder)
         translator = Translator(run.model, run.vocabulary, **config.decode)
         outputs.append(list(translator.translate(run.params, texts)))
@@ -92,8 +93,7 @@ def test_what_cannot_be_exported_is_said_before_writing(tiny_run, tmp_path, chan
 
 def restored(folder, target):
     """The workdir that --mode=import makes of an exported folder: its config, model and params."""
-    arguments = ["--mode=import", str(folder), f"--workdir={target}"]
-    _, folders, config = command_line.parse(arguments)
+    _, folders, config = command_line.parse(["--mode=import", str(folder), f"--workdir={target}"])
     import_model(config, folders)
     _, target, config = command_line.parse(["--mode=evaluate", f"--workdir={target}"])
     return config, saved_model.load(config, target)
@@ -135,7 +135,6 @@ def append_to_config(folder):
         file.write(" ")
 
 
-EMBEDDING = "target_embedding/embedding"
 DAMAGES = {  # {words of the one line, or none: what is done to a folder}
     r"config.json .* is not what --mode=export": append_to_config,
     r"model.safetensors .* is not what": lambda x: with_arrays(x, False, more=np.zeros(3)),
@@ -144,7 +143,7 @@ DAMAGES = {  # {words of the one line, or none: what is done to a folder}
         lambda x: with_arrays(x, True, output_bias=np.zeros(3))
     ),
     r"target_embedding/embedding has the shape \[3, 3\], expected": (
-        lambda x: with_arrays(x, True, **{EMBEDDING: np.zeros((3, 3))})
+        lambda x: with_arrays(x, True, **{"target_embedding/embedding": np.zeros((3, 3))})
     ),
     "": lambda x: (x / "README.md").write_text("My model"),
 }
@@ -188,8 +187,7 @@ def test_only_a_new_folder_on_a_disk_is_written(tiny_run, exported, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "empty")
-    places = [exported, tmp_path / "file", tmp_path / "link", epath.Path("gs://bucket/model")]
-    for place in places:
+    for place in [exported, tmp_path / "file", tmp_path / "link", epath.Path("gs://bucket/model")]:
         with pytest.raises(UserError, match="must be a new or empty folder on a disk"):
             export(config_of(tiny_run), (place, tiny_run.workdir))
 

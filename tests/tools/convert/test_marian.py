@@ -31,8 +31,7 @@ def read(folder):
     sizes = [len(order.pieces) for order in foreign.orders]
     fields = {**OURS, "positions": "halves", **foreign.fields}
     model = tiny.model(source_vocab_size=sizes[0], target_vocab_size=sizes[1], **fields)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    flat = flatten(tiny.shapes(model, inputs))
+    flat = flatten(tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"]))
     params = marian.read_params(folder, foreign, {path: x.shape for path, x in flat.items()})
     return foreign, model, params, corpora.vocabulary(foreign.vocabulary, "table")
 
@@ -304,8 +303,7 @@ def written_and_translated(folder, **options):
     params["output_bias"][tokenizer.END] = 6.0  # so that outputs end
     for i in (tokenizer.PAD, tokenizer.START):  # as a trained model has it
         params["output_bias"][i] = -1e4
-    generation = {"max_length": 300, "length_penalty": 1.0}
-    marian.write(folder, model, flatten(params), vocab, generation)
+    marian.write(folder, model, flatten(params), vocab, {"max_length": 300, "length_penalty": 1.0})
     random = np.random.default_rng(0)
     lines = [" ".join(random.choice([*"abcdefgh"], n % 7 + 1)) for n in range(20)]
     asked = [Part(tuple(ids)) for ids in vocab.source.encode(lines)]

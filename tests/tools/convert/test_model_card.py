@@ -15,7 +15,6 @@ from transformer.workdir.config_files import default_config
 HERE = pathlib.Path(__file__).parent
 RESULT = {"set": "news", "split": "test", "step": 9, "weights": "best", "checksum": "0"}
 RESULT |= {"bleu": 30.0, "loss": 1.5, "signature": "s"}
-UNNAMED = {"source_language": "source", "target_language": "target"}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ UNNAMED = {"source_language": "source", "target_language": "target"}
     [
         ("translation", "translation", 9, {}),
         ("another_task", "language_modelling", 9, {}),
-        ("imported", "translation", 0, UNNAMED),
+        ("imported", "translation", 0, {"source_language": "source", "target_language": "target"}),
     ],
 )
 def test_a_reader_sees(tmp_path, name, task, step, data):

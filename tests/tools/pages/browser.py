@@ -28,8 +28,7 @@ def chromium():
     for argument in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "hide-scrollbars"):
         options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    service = webdriver.ChromeService(driver)
-    with webdriver.Chrome(options=options, service=service) as chrome:
+    with webdriver.Chrome(options=options, service=webdriver.ChromeService(driver)) as chrome:
         chrome.set_script_timeout(PATIENCE)
         yield chrome
 

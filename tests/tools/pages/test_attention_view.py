@@ -25,8 +25,7 @@ def example():
 
 def test_a_large_page_has_fewer_sentences():
     large = Map("encoder", ["a"] * 50, ["b"] * 50, np.zeros((6, 8, 50, 50)))
-    examples = [Example(str(i), [large]) for i in range(4)]
-    kept = insides.data_of(attention_view.view(examples))
+    kept = insides.data_of(attention_view.view([Example(str(i), [large]) for i in range(4)]))
     assert [x["title"] for x in kept] == ["0", "1"]
     assert len(insides.data_of(attention_view.view([Example("", [large] * 9)]))) == 1
 

@@ -26,10 +26,8 @@ def content(frame):
 
 
 def test_attention_is_that_of_the_model_s_own_translation_or_of_a_given_one(model):
-    page = content(inline.attention(model, "a b c"))
-    assert f"a b c → {model.translate('a b c')}" in page
-    given = content(inline.attention(model, "a b c", "c b"))
-    [example] = insides.data_of(Markup(given))
+    assert f"a b c → {model.translate('a b c')}" in content(inline.attention(model, "a b c"))
+    [example] = insides.data_of(Markup(content(inline.attention(model, "a b c", "c b"))))
     assert example["maps"][0]["name"] == "cross-attention"
     assert example["maps"][0]["queries"] == ["c", "b", "</s>"]
     assert example["maps"][0]["keys"] == ["a", "b", "c", "</s>"]
@@ -40,5 +38,8 @@ def test_a_search_is_that_of_the_model_with_other_keys_of_decode(model):
         page = content(inline.search(model, "a b", beam_width=width))
         best, *_ = model.hypotheses("a b", 1, beam_width=width)
         assert f"“{best.text}” with score {best.score:.3f}" in html.unescape(page)
-    with pytest.raises(UserError, match="longer than max_length=16 pieces"):
-        inline.search(model, "a b " * 8, max_length=16)
+    for text in ("a b " * 8, " "):
+        with pytest.raises(UserError, match="is blank, or longer than max_length=16 pieces"):
+            inline.search(model, text, max_length=16)
+    with pytest.raises(UserError, match=r"there is no key config\.decode\.beams"):
+        inline.search(model, "a b", beams=3)

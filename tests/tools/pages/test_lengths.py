@@ -27,5 +27,4 @@ def test_few_sentences_have_few_buckets(count):
 
 def test_a_script_without_spaces_is_counted_in_characters():
     assert lengths.buckets(["나는 사과를 좋아해", "나는 가"])[0] == "words"
-    expected = {"≤5": [0, 1], "all": [0, 1]}
-    assert lengths.buckets(["我喜欢苹果", "你好"]) == ("characters", expected)
+    assert lengths.buckets(["我喜欢苹果", "你好"]) == ("characters", {"≤5": [0, 1], "all": [0, 1]})

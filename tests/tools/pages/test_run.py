@@ -62,8 +62,7 @@ def test_a_line_with_a_value_of_another_type_is_skipped(tmp_path, name, line, ke
     texts = {key for key, value in line.items() if isinstance(value, str)}
     bad += [{**line, key: value} for key in texts for value in WRONG[1:]]
     bad += [[line], {key: value for key, value in line.items() if key != "step"}]
-    content = "".join(f"{json.dumps(x)}\n" for x in [line, *bad, line])
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text("".join(f"{json.dumps(x)}\n" for x in [line, *bad, line]))
     assert read_log(tmp_path, name) == [line, line]
 
 

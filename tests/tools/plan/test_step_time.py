@@ -30,8 +30,7 @@ def test_a_group_sends_as_fast_as_its_slowest_link(device, group, expected):
 def test_a_step_takes_the_longer_of_computation_and_communication():
     options = ConfigDict({"share_of_peak": 0.5, "bandwidth": 0.0})
     # A ring of two sends half of the array twice; a TPU v5e has 197e12 FLOP/s and sends 200e9 B/s.
-    sent = [Collective("all-reduce", int(1e11), (0, 1), 4)]
-    work = Work(int(197e12), sent, 2, "TPU v5e")
+    work = Work(int(197e12), [Collective("all-reduce", int(1e11), (0, 1), 4)], 2, "TPU v5e")
     times = step_time.times(work, options, 3)
     assert times["compute_seconds"] == pytest.approx(1.0)
     assert times["communication_seconds"] == pytest.approx(2.0)

@@ -22,8 +22,7 @@ def translating(folder, **changes):
     model, params = reversal.untrained(**changes)
     decode = {f"decode.{name}": value for name, value in reversal.DECODE.items()}
     keys = {"positions": model.options.positions, "d_model": model.options.d_model}
-    options = {f"model.{name}": value for name, value in keys.items()}
-    workdirs.write(folder, **decode, **options)
+    workdirs.write(folder, **decode, **{f"model.{name}": value for name, value in keys.items()})
     write_vocabulary(workdirs.load(folder), "shared.model", reversal.vocabulary_model())
     items = [{"input": text, "output": text[::-1]} for text in SOURCES]
     return inside(workdirs.load(folder), model, params, items)

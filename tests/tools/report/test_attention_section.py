@@ -54,11 +54,10 @@ def classified(tmp_path_factory):
     config = reviews.config(folder, folder / "data", **{"data.test": "test.tsv"})
     config = classification.prepare(config, folder / "run", None)
     saved_config.write_config(config, folder / "run")
-    items = [
+    return workdirs.load(folder / "run"), [
         {"input": "goodly film", "reference": "good", "output": "good"},
         {"input": "the badly", "reference": "bad", "output": "odd"},
     ]
-    return workdirs.load(folder / "run"), items
 
 
 @pytest.mark.parametrize(
@@ -70,9 +69,8 @@ def classified(tmp_path_factory):
 )
 def test_a_classifier_s_words(classified, model, name):
     run, items = classified
-    sizes = classification.sizes(run.config, run.workdir)
     pooling = {"pooling": name} if model == "text_classifier" else {}
-    case = tiny_models.case(model, **sizes, **pooling)
+    case = tiny_models.case(model, **classification.sizes(run.config, run.workdir), **pooling)
     loaded = insides.inside(run, case.model, case.params, items)
     maps = {x["title"]: x["maps"] for x in examples_of(loaded)}
     assert set(maps) == {"goodly film (good, predicted good)", "the badly (bad, predicted odd)"}
@@ -104,10 +102,9 @@ def test_a_pair_s_words(classified):
 
 def test_a_language_model_s_past(tmp_path):
     language.write_text(tmp_path)
-    config = language.config(tmp_path)
     run = workdirs.load(workdirs.write(tmp_path / "run", task="language_modelling"))
     characters = corpora.vocabulary({"text.characters": b" abcdehnst"}, "characters")
-    run.config.update(config)
+    run.config.update(language.config(tmp_path))
     model = language.model(vocab_size=len(characters), max_positions=12)
     loaded = insides.inside(run, model, language.parameters(model), [{"input": "the cat"}])
     insides.write_vocabulary(run, "text.characters", b" abcdehnst")
@@ -131,5 +128,4 @@ def test_a_masked_language_model_s_texts(tmp_path):
     [[m]] = [example["maps"] for example in examples_of(loaded)]
     assert m["queries"] == m["keys"] == ["<s>", *"the␣cat"]
     for head in m["weights"][-1]:
-        rows = np.array(head).reshape(8, 8)
-        np.testing.assert_allclose(rows.sum(axis=1), 1000, atol=8)
+        np.testing.assert_allclose(np.array(head).reshape(8, 8).sum(axis=1), 1000, atol=8)

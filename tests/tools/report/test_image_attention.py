@@ -97,7 +97,6 @@ def test_a_browser_colours_the_patches(tmp_path):
         cells = "[...document.querySelectorAll('figure:nth-of-type(3) td')]"
         text = lambda: driver.execute_script(f"return {cells}.map((x) => x.textContent)")
         browser.becomes(text, ["25", "25", "13", "13"])
-        head = driver.find_elements("css selector", "select")[1]
-        head.send_keys("2")
+        driver.find_elements("css selector", "select")[1].send_keys("2")
         browser.becomes(text, ["0.0", "0.0", "25", "25"])
         assert browser.faults(driver) == browser.NONE

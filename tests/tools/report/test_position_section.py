@@ -44,11 +44,9 @@ def test_learned_positions_are_compared(tmp_path):
     params = {"source_positions": {"embedding": table}, "target_positions": {"embedding": -table}}
     _, matrix, source, _, target = section(tmp_path, params, positions="learned").parts
     assert [matrix.title, target.title] == ["Source positions", "Target positions, compared"]
-    largest = {(p, d): round(table[p, d] / 3, 3) for p in range(4) for d in range(2)}
-    assert cells(matrix) == largest
+    assert cells(matrix) == {(p, d): round(table[p, d] / 3, 3) for p in range(4) for d in range(2)}
     half = round(math.sqrt(0.5), 3)
-    pairs = {(0, 1): 0, (0, 2): half, (2, 1): half, (0, 3): -1}
-    assert pairs.items() <= cells(source).items()
+    assert {(0, 1): 0, (0, 2): half, (2, 1): half, (0, 3): -1}.items() <= cells(source).items()
     assert cells(source) == cells(target)
 
 

@@ -34,8 +34,7 @@ def test_the_gallery_begins_with_the_surest_error(images):
     surest = max(i for i in range(30) if labels[i] != 1)
     url = gallery.html.partition('src="')[2].partition('"')[0]
     shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))))
-    expected = pixels[surest].repeat(12, axis=0).repeat(12, axis=1)
-    np.testing.assert_array_equal(shown, expected)
+    np.testing.assert_array_equal(shown, pixels[surest].repeat(12, axis=0).repeat(12, axis=1))
     assert table.rows[0][3].endswith(f"image {surest}")
     assert gallery.html.count("<img") == predictions.MAX_ITEMS == 20
 

@@ -70,11 +70,8 @@ def unwritten(folder):
     return untrained(folder, task="language_modelling")
 
 
-RUNS = [translated, classified, written, trained, untrained, unwritten]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("make", RUNS)
+@pytest.mark.parametrize("make", [translated, classified, written, trained, untrained, unwritten])
 def test_a_reader_sees(make, tmp_path, capsys):
     folder = make(tmp_path)
     launch.main(["--mode=report", f"--workdir={folder}"])

@@ -35,7 +35,8 @@ class Capitals:
             raise ValueError("bad")
         missing = [tuple(request.terms) for request in requests]
         best = zip(lines, missing, strict=True)
-        return [[Hypothesis(x.upper() + "!" * k, -k, y) for k in range(count)] for x, y in best]
+        several = lambda x: range(count if x else 1)
+        return [[Hypothesis(x.upper() + "!" * k, -k, y) for k in several(x)] for x, y in best]
 
     def page(self, text, hypotheses):
         if text == "draw":
@@ -143,12 +144,13 @@ def test_terms_are_each_request_s_own(service):
 
 
 def test_hypotheses_of_a_text_are_those_of_its_lines(service):
-    status, answer = service.ask(body={"text": ["a\nb", "c"], "num_hypotheses": 2})
+    """A blank line has one, whatever is asked for."""
+    status, answer = service.ask(body={"text": ["a\n\nb", "c"], "num_hypotheses": 2})
     assert status == 200
     assert answer == {
-        "translations": ["A\nB", "C"],
+        "translations": ["A\n\nB", "C"],
         "hypotheses": [
-            [{"text": "A\nB", "score": 0}, {"text": "A!\nB!", "score": -2}],
+            [{"text": "A\n\nB", "score": 0}, {"text": "A!\n\nB!", "score": -2}],
             [{"text": "C", "score": 0}, {"text": "C!", "score": -1}],
         ],
     }
@@ -231,7 +233,7 @@ def test_health_description_and_page(service):
     answers = described["paths"]["/translate"]["post"]["responses"]
     assert {"200", "413", "422", "503", "504"} <= answers.keys()
     assert service.ask("GET", "/?text=a+%20b&model=b") == (200, "<p>a b 4")
-    assert service.ask("GET", "/") == (200, "<p> 4")
+    assert service.ask("GET", "/") == (200, "<p> 1")
     assert service.ask("GET", "/?text=a&model=c")[0] == 404
 
 

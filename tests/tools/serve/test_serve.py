@@ -146,7 +146,7 @@ SECTIONS = ["Translate", "Translations", "Attention", "The beam, step by step"]
     ("changes", "error"),
     [
         ({"host": "nowhere.invalid"}, "cannot listen at nowhere.invalid"),
-        ({"warm_up": "no/such/file"}, "config.serve.warm_up='no/such/file' is not a file"),
+        ({"warm_up": "~/no/such/file"}, "config.serve.warm_up='~/no/such/file' is not a file"),
         ({"also": " no/such/run"}, "no/such/run/config.json does not exist"),
         ({"also": "same"}, "two models have one name"),
     ],

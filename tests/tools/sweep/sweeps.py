@@ -5,7 +5,6 @@ from pathlib import Path
 
 from transformer.tools.sweep import children, sweep_file
 
-FAKE = Path(__file__).with_name("fake_launch.py")
 BASE = """
 config = "configs/parallel_text.py"
 [overrides]
@@ -15,7 +14,7 @@ train.num_steps = 20
 
 def fake(patch, environments=({},)):
     """Makes sweeps start FAKE, and look at it often."""
-    patch.setattr(children, "LAUNCH", FAKE)
+    patch.setattr(children, "LAUNCH", Path(__file__).with_name("fake_launch.py"))
     patch.setattr(children, "POLL_SECONDS", 0.02)
     patch.setattr(children, "environments", lambda processes: list(environments))
     # Half of the time of a process that does next to nothing.

@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from configs import wmt_base
 from transformer.errors import UserError
-from transformer.modes import prepare, train
+from transformer.modes import train
 from transformer.tools.trackers import services
 from transformer.workdir.log import Log, read
 
@@ -109,13 +109,14 @@ def test_only_the_first_process_tracks_and_none_by_default(tmp_path, monkeypatch
     ("names", "match"),
     [("wandb,comet", "one of 'wandb', 'mlflow', found 'comet'"), ("wandb", "pip install wandb")],
 )
-def test_what_cannot_track_is_one_line(names, match, monkeypatch):
+def test_what_cannot_track_is_one_line(names, match, monkeypatch, tmp_path):
     spec = "comet" in names or None  # None: the package is not installed
-    monkeypatch.setattr(prepare.importlib.util, "find_spec", lambda name: spec)
+    monkeypatch.setattr(train.importlib.util, "find_spec", lambda name: spec)
     config = wmt_base.get_config()
     config.train.trackers = names
     with pytest.raises(UserError, match=match):
-        prepare.check(config)
+        train.train(config, tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_service_that_does_not_start_is_one_line_and_others_go_on(tmp_path):

@@ -20,6 +20,7 @@ so that the shares are of the tokens; with a pair per row they are of the pairs.
 import functools
 import itertools
 import logging
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ from transformer.errors import UserError, did_you_mean
 # The fields of a corpus, {name: default}. Other values have the default's type, and are not below.
 FIELDS = {"files": "", "languages": [], "tag": "", "weight": 0.0, "held_out": 0, "seed": 0}
 FIELDS |= {"max_characters": 0, "max_ratio": 0.0}
-KINDS = {str: "a string", list: "a list", int: "an integer >= {}", float: "a number >= {}"}
+KINDS = {str: "a string", list: "a list", int: "an integer >= {}", float: "a finite number >= {}"}
 
 
 def load(
@@ -51,7 +52,9 @@ def load(
     options, members, parts = _checked(f"{name}: ", values, {"temperature": 1.0}), [], []
     for part, table in tables.items():
         fields = _checked(place := f"{name}: {part}.", table, FIELDS)
-        if len({*(sides := tuple(fields["languages"]) or languages)}) != 2:
+        if fields["files"].endswith(".toml"):
+            raise UserError(f"{place}files must not be a mixture, found {fields['files']!r}")
+        if len({*(sides := tuple(map(str, fields["languages"])) or languages)}) != 2:
             raise UserError(f"{place}languages must be two different codes, found {[*sides]}")
         # Without the names of the files, so that the fingerprint is of their content.
         corpus = corpora.parallel_text(folder, fields.pop("files"), sides, f"{place}files")
@@ -75,8 +78,9 @@ def _checked(place: str, values: dict, defaults: dict) -> dict:
             names = f"{', '.join(defaults)}{did_you_mean(name, defaults)}"
             raise UserError(f"{place}{name} is unknown, expected {names}")
         kind, default = type(defaults[name]), defaults[name]
-        # An integer is a number, too; `not >=` instead of `<`, because of NaN.
-        if type(value) not in (kind, int if kind is float else kind) or not value >= default:
+        # An integer is a number, too; not NaN, which no number exceeds.
+        is_right = type(value) in (kind, int if kind is float else kind) and value >= default
+        if not is_right or value == math.inf:
             raise UserError(f"{place}{name} must be {KINDS[kind].format(default)}, found {value!r}")
     return defaults | values
 

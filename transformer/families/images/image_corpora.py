@@ -66,9 +66,8 @@ class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
         columns = zip(images.contents(), images.labels, images.names, strict=True)
         records = ({"image": image, "label": i, "name": name} for image, i, name in columns)
         total = len(images.labels)
-        examples = enumerate(
-            progress.progress(records, "prepare images", total=total, unit="image")
-        )
+        shown = progress.progress(records, "prepare images", total=total, unit="image")
+        examples = enumerate(shown)
         # TFDS writes shards sequentially, so they can share an iterator: the first takes images 0
         # to `size` - 1, and the second continues. The last takes the rest, which exhausts the
         # iterator and thus ends the progress line.

@@ -21,9 +21,8 @@ class LinearPatches(nn.Module):
     def __call__(self, x_BHWC: Array) -> Array:
         """Returns [B, H / patch_size, W / patch_size, d_model]."""
         size = (self.patch_size, self.patch_size)
-        return nn.Conv(
-            self.d_model, size, strides=size, padding="VALID", dtype=self.dtype, name="linear"
-        )(x_BHWC)
+        linear = nn.Conv(self.d_model, size, size, "VALID", dtype=self.dtype, name="linear")
+        return linear(x_BHWC)
 
     @nn.nowrap
     def multiply_adds(self, size: int, channels: int) -> int:
@@ -47,11 +46,9 @@ class ConvolutionalStem(nn.Module):
         """Returns [B, H / 2^num_halvings, W / 2^num_halvings, d_model]."""
         for channels in self._channels():
             for stride in (2, *[1] * (self.depth - 1)):
-                x_BHWC = nn.Conv(channels, (3, 3), strides=(stride, stride), dtype=self.dtype)(
-                    x_BHWC
-                )
+                convolution = nn.Conv(channels, (3, 3), (stride, stride), dtype=self.dtype)
                 # Not as in the paper: no batch normalisation, so that images are independent.
-                x_BHWC = nn.relu(nn.LayerNorm(dtype=self.dtype)(x_BHWC))
+                x_BHWC = nn.relu(nn.LayerNorm(dtype=self.dtype)(convolution(x_BHWC)))
         return nn.Conv(self.d_model, (1, 1), dtype=self.dtype)(x_BHWC)
 
     @nn.nowrap

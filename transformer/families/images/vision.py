@@ -9,7 +9,7 @@ from jax import Array
 
 from transformer.errors import UserError
 from transformer.families.images import patches
-from transformer.models import dense, stack
+from transformer.models import boxes, dense, stack
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View
 
@@ -45,6 +45,8 @@ class VisionTransformer(nn.Module):
         if self.options.positions == "learned":
             grid = (self.position_grid, self.position_grid)
             self.grid_HWD = self.param("position_grid", normal, (*grid, D))
+        else:
+            self.positions = boxes.part("positions", self.options.positions, options=self.options)()
         if self.pooling == "token":
             # One vector, the sum of the paper's learned token and its learned position.
             self.token = self.param("token", normal, (1, 1, D))
@@ -78,6 +80,8 @@ class VisionTransformer(nn.Module):
         x_BSD = x_BHWD.reshape(B, -1, D)
         if self.pooling == "token":
             x_BSD = jnp.concatenate([jnp.broadcast_to(self.token, (B, 1, D)), x_BSD], axis=1)
+        if self.options.positions != "learned":
+            x_BSD = self.positions(x_BSD, jnp.arange(x_BSD.shape[1])[None])
         return self.dropout(x_BSD.astype(self.dtype), deterministic=not train)
 
     def flops(self, rows: int, length: int) -> int:
@@ -100,9 +104,8 @@ class VisionTransformer(nn.Module):
         options = {"d_model": self.options.d_model, "dtype": jnp.dtype(self.dtype), "parent": None}
         if self.stem == "patches":
             return patches.LinearPatches(patch_size=self.patch_size, **options)
-        options["depth"] = self.stem_depth
         halvings = int(math.log2(self.patch_size))
-        return patches.ConvolutionalStem(num_halvings=halvings, **options)
+        return patches.ConvolutionalStem(num_halvings=halvings, depth=self.stem_depth, **options)
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""

@@ -27,16 +27,12 @@ def dot_general(x: Array, y: Array, dimensions: Any, *_: Any, **__: Any) -> Arra
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def _product(x: Array, y: Array, dimensions: Any, dtype: jnp.dtype) -> Array:
-    def in_float32(x: Array, y: Array) -> Array:
-        product = jax.lax.dot_general(x, y, dimensions, preferred_element_type=jnp.float32)
-        return product.astype(dtype)
-
+    product = functools.partial(jax.lax.dot_general, dimension_numbers=dimensions)
+    in_float32 = lambda x, y: product(x, y, preferred_element_type=jnp.float32).astype(dtype)
     if dtype == jnp.float32:
         return in_float32(x, y)
     # Accelerators sum in float32 anyway, but asked for float32 would write some products in it.
-    as_it_is = functools.partial(
-        jax.lax.dot_general, dimension_numbers=dimensions, preferred_element_type=dtype
-    )
+    as_it_is = functools.partial(product, preferred_element_type=dtype)
     return jax.lax.platform_dependent(x, y, cpu=in_float32, default=as_it_is)
 
 

@@ -109,8 +109,7 @@ def blocks(
     count, devices = len(prompts), layout.num_devices(params)
     # Pad to a multiple of the devices; padding rows are never yielded.
     num_rows = -(-count // devices) * devices
-    longest = max(map(len, prompts))
-    prompts_BM = tokenizer.padded(prompts, num_rows, longest)
+    prompts_BM = tokenizer.padded(prompts, num_rows, max(map(len, prompts)))
     keys = np.zeros((num_rows, 2), np.int32)
     keys[:count] = random_keys
     # Column n is the token before token n, the model's input.

@@ -37,8 +37,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     dataset = {"text": tokenizer.normalised(lines, vocabulary.normalisation)}
     tokens = splits.tokens(config, corpus, vocabulary, f"tokenise {split}").sides["text"]
     ids, starts = tokens.ids, tokens.offsets[:-1]
-    unknown = int((ids == vocabulary.unknown).sum())
-    if unknown:
+    if unknown := int((ids == vocabulary.unknown).sum()):
         what = f"{quantity(unknown, 'character')} of {len(ids)} are unknown to the vocabulary"
         logging.warning("split %s: %s, and count as one token each", split, what)
     size = {"tokens": len(ids), **counts(dataset["text"]), "unknown": unknown}

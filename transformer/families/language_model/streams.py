@@ -70,7 +70,6 @@ def _lay(
     real_IT = at_IT < len(ids)
     # Padding is after the stream's end, so clip its indices; its values are not used.
     before_IT = np.where(at_IT > 0, ids[np.clip(at_IT - 1, 0, len(ids) - 1)], END)
-    positions_IT = np.broadcast_to(np.arange(shape[1]), at_IT.shape)
 
     def rows(values_IT: np.ndarray, padding: int, dtype: type = np.int32) -> np.ndarray:
         array = np.full(shape, padding, dtype)
@@ -79,7 +78,7 @@ def _lay(
 
     inputs = {
         "tokens": rows(before_IT, PAD),
-        "positions": rows(positions_IT, 0),
+        "positions": rows(np.arange(shape[1]), 0),
         "segments": rows(real_IT, 0),
     }
     targets = rows(ids[np.minimum(at_IT, len(ids) - 1)], PAD)

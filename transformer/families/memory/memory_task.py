@@ -158,8 +158,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
         right = predicted == np.concatenate(expected)
         seen = length_of_answer <= data.max_length
         scores = {"accuracy": float(right[seen].mean()), "loss": float(nats[seen].mean())}
-        for length in lengths:
-            scores[f"accuracy_{length}"] = float(right[length_of_answer == length].mean())
+        scores |= {f"accuracy_{x}": float(right[length_of_answer == x].mean()) for x in lengths}
         # Split the answers by item.
         predictions = np.split(predicted, np.cumsum(sizes)[:-1])
         return scores, {**dataset, "prediction": [*map(text, predictions)]}

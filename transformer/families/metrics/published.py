@@ -77,7 +77,5 @@ def over_long(sources: Lines, hypotheses: Lines, vocabulary: Vocabulary, extra: 
     The limit is `extra` pieces (config.decode.extra_length) more than the source has. An output's
     pieces are those of its text, which may be fewer than the search has taken.
     """
-    pairs = zip(
-        vocabulary.source.encode(sources), vocabulary.target.encode(hypotheses), strict=True
-    )
-    return sum(len(output) >= len(source) + extra for source, output in pairs)
+    sides = vocabulary.source.encode(sources), vocabulary.target.encode(hypotheses)
+    return sum(len(output) >= len(source) + extra for source, output in zip(*sides, strict=True))

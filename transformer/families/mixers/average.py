@@ -30,7 +30,9 @@ class Average(nn.Module):
         seen_BTS = view.mask_BTS.astype(jnp.float32)
         # Padding sees nothing, so divide 0 by 1 instead of 0.
         count_BT1 = jnp.maximum(seen_BTS.sum(axis=-1, keepdims=True), 1)
-        return self._gated(x_BTD, jnp.einsum("BTS,BSD->BTD", seen_BTS, x_BTD) / count_BT1)
+        means_BTD = jnp.einsum("BTS,BSD->BTD", seen_BTS, x_BTD) / count_BT1
+        # All queries may share one mask.
+        return self._gated(x_BTD, jnp.broadcast_to(means_BTD, x_BTD.shape))
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
         return jnp.zeros((len(x_BTD), num_beams, x_BTD.shape[-1]), jnp.float32)

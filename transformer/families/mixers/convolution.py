@@ -36,8 +36,7 @@ class Convolution(nn.Module):
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
         """Returns zeros for the width - 1 inputs before a text."""
-        B, _, D = x_BTD.shape
-        return jnp.zeros((B, num_beams, self.width - 1, D), x_BTD.dtype)
+        return jnp.zeros((len(x_BTD), num_beams, self.width - 1, x_BTD.shape[-1]), x_BTD.dtype)
 
     def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:
         # P = width - 1 + T positions. With width 3, a step of two tokens reads a b | c d, has taps

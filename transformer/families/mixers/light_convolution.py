@@ -35,9 +35,8 @@ class LightConvolution(nn.Module):
 
     def setup(self) -> None:
         self._make_maps()
-        self.weights = self.param(
-            "weights", dense.glorot_uniform, (self.width, self.options.num_heads)
-        )
+        shape = self.width, self.options.num_heads
+        self.weights = self.param("weights", dense.glorot_uniform, shape)
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         h_BTD = nn.glu(self.inner(x_BTD))
@@ -52,8 +51,7 @@ class LightConvolution(nn.Module):
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Array:
         """Returns zeros for the convolution's inputs at the width - 1 positions before a text."""
-        B, _, D = x_BTD.shape
-        return jnp.zeros((B, num_beams, self.width - 1, D), self.dtype)
+        return jnp.zeros((len(x_BTD), num_beams, self.width - 1, x_BTD.shape[-1]), self.dtype)
 
     def step(self, x_BQD: Array, queries: Queries, state: Array) -> tuple[Array, Array]:
         h_BWTD = queries.per_beam(nn.glu(self.inner(x_BQD)))

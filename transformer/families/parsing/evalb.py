@@ -52,8 +52,5 @@ def count(hypothesis: Tree, reference: Tree) -> tuple[int, int, int] | None:
 
 def _brackets(tree: Tree, before: Sequence[int]) -> Counter:
     """Returns a tree's brackets as a multiset; `before` has the kept words before each word."""
-    brackets = (
-        (EQUAL.get(label, label), before[start], before[stop])
-        for label, start, stop in tree.constituents
-    )
+    brackets = ((EQUAL.get(x, x), before[i], before[j]) for x, i, j in tree.constituents)
     return Counter((label, start, stop) for label, start, stop in brackets if start < stop)

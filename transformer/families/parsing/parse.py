@@ -23,8 +23,7 @@ def parse(config: ConfigDict, workdir: Path) -> None:
     run = saved_model.load(config, workdir)
     translator = Translator(run.model, parsing_task.vocabulary(config, workdir), **config.decode)
     request = lambda x: Request(" ".join(trees.words_of(x["source"])))
-    answered = translate.answers(translator, run.params, inputs, request, "parse")
-    for hypotheses, values in answered:
+    for hypotheses, values in translate.answers(translator, run.params, inputs, request, "parse"):
         parsed = [
             {"tree": parsing_task.tree_of(x.text, values["source"]), "score": x.score}
             for x in hypotheses

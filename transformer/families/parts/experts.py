@@ -49,8 +49,7 @@ class Experts(FeedForward):
         # take places 0 0 1 2. With C = 2 the last token has no place.
         C = min(T, math.ceil(T / E * self.capacity)) if train else T
         places_BTE = (jnp.cumsum(chosen_BTE, axis=1) - 1).astype(jnp.int32)
-        placed_BTEC = chosen_BTE[..., None] * nn.one_hot(places_BTE, C)
-        placed_BTEC = placed_BTEC.astype(self.dtype)
+        placed_BTEC = (chosen_BTE[..., None] * nn.one_hot(places_BTE, C)).astype(self.dtype)
         x_BECD = dense.einsum("BTEC,BTD->BECD", placed_BTEC, x_BTD)
         # Each expert has its own params, arrays [E, ...], and its own dropout.
         apply = nn.vmap(

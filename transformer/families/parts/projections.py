@@ -38,8 +38,6 @@ class Shared(SelfAttention):
     @nn.nowrap
     def multiply_adds(self, length: int) -> int:
         # XLA computes a shared projection once, though the code applies it for each use.
-        multiply_adds = super().multiply_adds(length)
-        if self.projections != "identity":
-            return multiply_adds
-        K, C = head_sizes(self.options)
-        return multiply_adds - self.options.d_model * self.options.num_heads * (2 * K + C)
+        options, (K, C) = self.options, head_sizes(self.options)
+        maps = options.d_model * options.num_heads * (2 * K + C)
+        return super().multiply_adds(length) - (maps if self.projections == "identity" else 0)

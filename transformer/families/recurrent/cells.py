@@ -53,8 +53,7 @@ class Cell(nn.RNNCellBase):
         h_BC = jax.tree.leaves(carry)[-1]
         x_BF = nn.Dense(F, name="input")(x_BD)
         # A GRU needs a bias of h, because r multiplies it; elsewhere the bias of x is enough.
-        state = nn.Dense(F, self.kind == "gru", kernel_init=orthogonal_gates, name="state")
-        h_BF = state(h_BC)
+        h_BF = nn.Dense(F, self.kind == "gru", kernel_init=orthogonal_gates, name="state")(h_BC)
         if GATES[self.kind] == 1:
             activation = {"rnn": jnp.tanh, "relu": nn.relu}[self.kind]
             h_BC = activation(norm(name="norm")(x_BF + h_BF))

@@ -105,14 +105,12 @@ class Step(nn.Module):
         # Equations 4 to 6: a = v . tanh(W_h h + W_x x + W_h~ h~), softmax, sums of both tapes.
         query_BA = project("input")(x_BD) + project("attended")(attended_BC)
         v_A = self.param("v", dense.normal(self.attention_size**-0.5), query_BA.shape[-1:])
-        scores_BS = jnp.tanh(keys_BSA + query_BA[:, None]) @ v_A
+        scores_BHTS = (jnp.tanh(keys_BSA + query_BA[:, None]) @ v_A)[:, None, None]
         # Strictly causal: t = 2 sees positions 0 and 1. From t on the tapes are zero.
         before_BTS = (jnp.arange(keys_BSA.shape[1]) < t)[None, None]
         # One softmax reads both tapes: concatenate [h; c], and split the sum.
         tapes_BHSC = jnp.concatenate([h_BSC, c_BSC], axis=-1)[:, None]
-        context_BTHC, weights_BHTS = attend(
-            scores_BS[:, None, None], before_BTS, tapes_BHSC, lambda x: x
-        )
+        context_BTHC, weights_BHTS = attend(scores_BHTS, before_BTS, tapes_BHSC, lambda x: x)
         attended_BC, memory_BC = jnp.split(context_BTHC[:, 0, 0], 2, axis=-1)
         # Equations 7 to 9: an LSTM cell whose state is (h~, c~).
         gates = nn.Dense(4 * self.state_size, name="gates")

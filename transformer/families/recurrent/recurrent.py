@@ -58,8 +58,7 @@ class Recurrent(nn.Module):
                 "config.model.input_feeding=True needs config.model.attention_place='after': "
                 "attention before the cells enters them at its own position"
             )
-        without = {"input_feeding": False, "window": "none", "temporal": False}
-        for key, value in without.items():
+        for key, value in {"input_feeding": False, "window": "none", "temporal": False}.items():
             if options.attention == "none" and (found := getattr(options, key)) != value:
                 raise UserError(
                     f"config.model.{key}={found!r} needs config.model.attention, found 'none'"

@@ -99,13 +99,12 @@ class DecoderStep(nn.Module):
         carries, fed_BWD, log_sums_BWS, past_BWPD = state
         options, weights = self.options, {}
         place = "" if options.attention == "none" else options.attention_place
+        attend_by = lambda h_BWD: self._attend(h_BWD, position, memory, log_sums_BWS)
         inputs = [x_BWD]
         if place == "before":
             # The last leaf is h: a GRU's carry, or the second element of an LSTM's (c, h).
             last_BWD = jax.tree.leaves(carries)[-1]
-            context_BWD, weights["cross"], log_sums_BWS = self._attend(
-                last_BWD, position, memory, log_sums_BWS
-            )
+            context_BWD, weights["cross"], log_sums_BWS = attend_by(last_BWD)
             inputs += [context_BWD]
         elif options.reads_more:
             inputs += [fed_BWD]
@@ -115,9 +114,7 @@ class DecoderStep(nn.Module):
             next_carries.append(carry)
         mixed = [h_BWD, *inputs] if place == "before" else [h_BWD]
         if place == "after":
-            context_BWD, weights["cross"], log_sums_BWS = self._attend(
-                h_BWD, position, memory, log_sums_BWS
-            )
+            context_BWD, weights["cross"], log_sums_BWS = attend_by(h_BWD)
             mixed = [context_BWD, h_BWD]
         if options.decoder_attention:
             context_BWD, weights["decoder"] = self._look_back(h_BWD, position, past_BWPD)
@@ -138,12 +135,10 @@ class DecoderStep(nn.Module):
         At position 0 the context is zeros (Paulus et al., equations 6 to 8).
         """
         query_BWD = nn.Dense(self.d_model, use_bias=False, name="past_query")(h_BWD)
-        scores_BWP = jnp.einsum("BWD,BWPD->BWP", query_BWD, past_BWPD)
+        scores_BWTP = jnp.einsum("BWD,BWPD->BWP", query_BWD, past_BWPD)[:, :, None]
         before_BTP = (jnp.arange(past_BWPD.shape[2]) < position)[None, None]
         # A beam is a head, H = W, with its own keys and one query, T = 1.
-        context_BTWC, weights_BWTP = attend(
-            scores_BWP[:, :, None], before_BTP, past_BWPD, lambda x: x
-        )
+        context_BTWC, weights_BWTP = attend(scores_BWTP, before_BTP, past_BWPD, lambda x: x)
         return context_BTWC[:, 0], weights_BWTP[:, :, 0]
 
     def _attend(

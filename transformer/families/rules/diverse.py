@@ -1,8 +1,8 @@
 """config.decode.method='diverse': diverse beam search (Vijayakumar et al. 2018).
 
 The beams are in groups, each with its own beam search. In each step the groups choose one after the
-other, and log P of a token falls by `diversity` for each beam of an earlier group that has just
-chosen it (Hamming diversity). A score includes these penalties. The first group has none: it finds
+other, and log P of a token falls by `diversity` for each beam of an earlier group that lives on
+with it (Hamming diversity). A score includes these penalties. The first group has none: it finds
 what beam search of its width finds.
 """
 
@@ -19,6 +19,7 @@ from transformer.errors import UserError
 from transformer.models.cache import reorder
 
 Array = jax.Array
+OF_BEAMS = ("live_tokens_BWT", "live_log_probs_BW", "tokens_BWT", "scores_BW")  # of a state
 
 
 def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
@@ -66,14 +67,10 @@ def extend(
     for first in range(0, W, size):
         part = lambda x, first=first: x[:, first : first + size]
         # What beam search keeps of these beams. Their indices stand for the cache.
-        own = state._replace(
-            live_tokens_BWT=part(state.live_tokens_BWT),
-            live_log_probs_BW=part(state.live_log_probs_BW),
-            tokens_BWT=part(state.tokens_BWT),
-            scores_BW=part(state.scores_BW),
-            # A group that has ended has no live beams, and goes on no more.
-            active_B=state.active_B & (part(state.live_log_probs_BW) > -jnp.inf).any(axis=1),
-        )
+        own = state._replace(**{name: part(getattr(state, name)) for name in OF_BEAMS})
+        # A group that has ended has no live beams, and goes on no more.
+        has_live_B = (own.live_log_probs_BW > -jnp.inf).any(axis=1)
+        own = own._replace(active_B=state.active_B & has_live_B)
         beams_BW = jnp.broadcast_to(jnp.arange(first, first + size), (B, size))
         scores_BWV = part(log_probs_BWV) - diversity * chosen_BV[:, None]
         candidates = beam_search.likeliest_candidates(scores_BWV, own)
@@ -86,10 +83,7 @@ def extend(
     joined = lambda name: jnp.concatenate([getattr(own, name) for own in after], axis=1)
     return DecodingState(
         t=t + 1,
-        live_tokens_BWT=joined("live_tokens_BWT"),
-        live_log_probs_BW=joined("live_log_probs_BW"),
-        tokens_BWT=joined("tokens_BWT"),
-        scores_BW=joined("scores_BW"),
+        **{name: joined(name) for name in OF_BEAMS},
         active_B=jnp.stack([own.active_B for own in after]).any(axis=0),
         cache=reorder(cache, joined("cache")),
     )

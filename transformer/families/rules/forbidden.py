@@ -94,8 +94,8 @@ def forbidden(vocabulary: Pieces | None, decode: Decode) -> Forbidden:
     if vocabulary:
         phrases = normalised(phrases, vocabulary.normalisation)
         pieces = [x.replace("▁", " ") for x in vocabulary.pieces(range(len(vocabulary)))]
-        known = {*" *".join(x for x in pieces if not BYTE.fullmatch(x))}
-        if unknown := [phrase for phrase in phrases if {*phrase} - known]:
+        known = {*" ".join(x for x in pieces if not BYTE.fullmatch(x))}
+        if unknown := [phrase for phrase in phrases if {*phrase.removesuffix("*")} - known]:
             raise UserError(f"{file}: {unknown[0]!r} has a letter that is in no piece")
     return automaton(phrases, pieces)
 

@@ -86,9 +86,9 @@ def fused(config: ConfigDict, workdir: Path, run: SavedModel) -> SavedModel:
             f"{what} has other pieces: train it with --config.vocabulary.model=FILE, the "
             "vocabulary/shared.model or target.model of this run"
         )
-    own.model.dtype = config.model.dtype
+    if "dtype" in own.model:
+        own.model.dtype = config.model.get("dtype", "float32")
     language = saved_model.load(own, folder)
     model = Fused(run.model, language.model, config.decode.language_model_weight)
-    return run._replace(
-        model=model, params={"translation": run.params, "language": language.params}
-    )
+    params = {"translation": run.params, "language": language.params}
+    return run._replace(model=model, params=params)

@@ -62,7 +62,8 @@ def phrases_of(terms: dict[str, str], source: str, further: dict[str, str]) -> I
     """Returns the translations of the terms that a source text has, without repetition.
 
     A term is whole words; with * at its end, the beginning of a word: 사과* is in 사과를. Case
-    counts. Where terms overlap, the longest does. `further` terms go before those of the file.
+    counts. Of terms that overlap the leftmost is taken, and of those the longest. `further` terms
+    go before those of the file.
     """
     clean = lambda text: unicodedata.normalize("NFC", " ".join(text.split()))
     given = {clean(term): clean(phrase) for term, phrase in {**terms, **further}.items()}
@@ -98,26 +99,27 @@ def extend(
         return beam_search.extend(step, memory, bounds, state, never=never, rules=rules, **options)
     t, (B, W), phrases_BPL = state.t, state.scores_BW.shape, bounds.required_BPL
     is_whole_BP = (phrases_BPL == END).any(axis=2)
-    phrases_BPL = jnp.where(phrases_BPL == END, PAD, phrases_BPL)
     log_probs_BWV, cache = beam_search.next_log_probs(step, memory, bounds, state, never, rules)
     V = log_probs_BWV.shape[-1]
-    progress_BWP = progress(state.live_tokens_BWT, t, phrases_BPL)
-    lengths_B1P = (phrases_BPL != PAD).sum(axis=-1)[:, None]
+    progress_BWP = progress(state.live_tokens_BWT, t, phrases_BPL, goes_on)
+    lengths_B1P = ((phrases_BPL != PAD) & (phrases_BPL != END)).sum(axis=-1)[:, None]
+    place_BWP1 = jnp.minimum(progress_BWP, lengths_B1P - 1)[..., None]
+    next_BWP = selection.take_along_axis(phrases_BPL[:, None], place_BWP1, axis=3)[..., 0]
     is_too_early_BW = (progress_BWP < lengths_B1P).any(axis=2)
     is_too_early_BW &= (t < bounds.max_length_B)[:, None]
     is_out_BWV = is_too_early_BW[:, :, None] & (jnp.arange(V) == END)
     if goes_on:
-        ends_BW = (ended(state.live_tokens_BWT, t, phrases_BPL) & is_whole_BP[:, None]).any(axis=2)
-        is_out_BWV |= ends_BW[:, :, None] & jnp.array(goes_on)
+        ended_BWP = ended(state.live_tokens_BWT, t, phrases_BPL, goes_on) & is_whole_BP[:, None]
+        # But another phrase may go on: "eat" with "ers".
+        is_begun_BWP = (progress_BWP > 0) & (progress_BWP < lengths_B1P)
+        is_next_BWPV = (next_BWP[..., None] == jnp.arange(V)) & is_begun_BWP[..., None]
+        is_out_BWV |= ended_BWP.any(axis=2)[..., None] & jnp.array(goes_on) & ~is_next_BWPV.any(2)
     log_probs_BWV = jnp.where(is_out_BWV, -jnp.inf, log_probs_BWV)
     live_BW = beam_search.continued_log_probs(state)
     log_probs_BX = (log_probs_BWV + live_BW[:, :, None]).reshape(B, W * V)
 
     # Candidates, as indices parent * V + token: the likeliest, each beam's best, the phrases' next.
     _, likeliest_BE = selection.likeliest(log_probs_BWV, live_BW, jnp.zeros((B, 1), bool), 2 * W)
-    next_BWP = selection.take_along_axis(
-        phrases_BPL[:, None], jnp.minimum(progress_BWP, lengths_B1P - 1)[..., None], axis=3
-    )[..., 0]
     token_BWN = jnp.concatenate([log_probs_BWV.argmax(axis=-1)[..., None], next_BWP], axis=2)
     index_BWN = jnp.arange(W)[:, None] * V + token_BWN
     index_BN = jnp.concatenate([likeliest_BE, index_BWN.reshape(B, -1)], axis=1)
@@ -126,7 +128,7 @@ def extend(
     log_probs_BN = jnp.where(is_same_BNN.any(axis=2), -jnp.inf, log_probs_BN)
     _, parents_BN, tokens_BNT, ends_BN = beam_search.continuations(log_probs_BN, index_BN, V, state)
 
-    progress_BNP = progress(tokens_BNT, t + 1, phrases_BPL)
+    progress_BNP = progress(tokens_BNT, t + 1, phrases_BPL, goes_on)
     # At max_length all beams end. Those that lack a phrase count only if there are no others.
     is_met_BNP = progress_BNP == lengths_B1P
     is_whole_BN = is_met_BNP.all(axis=2) | ~ends_BN
@@ -148,42 +150,50 @@ def extend(
     return beam_search.select(candidates, cache, state, bounds, **options)
 
 
-def progress(tokens_BWT: Array, t: Array, phrases_BPL: Array) -> Array:
+def progress(tokens_BWT: Array, t: Array, phrases_BPL: Array, goes_on: tuple = ()) -> Array:
     """Returns how many tokens of each phrase [B, W, P] the first t tokens have, from its beginning.
 
     All, if the phrase is anywhere; otherwise those that the hypothesis ends with. Of "red cat",
-    "a red" has 1, "a red dog" 0.
+    "a red" has 1, "a red dog" 0. `goes_on` is as in `extend`.
     """
-    count_BWPT, is_whole_BWPT, is_last_BWPT = compared(tokens_BWT, t, phrases_BPL)
+    count_BWPT, is_whole_BWPT, is_last_BWPT = compared(tokens_BWT, t, phrases_BPL, goes_on)
     return jnp.where(is_whole_BWPT | is_last_BWPT, count_BWPT, 0).max(axis=-1)
 
 
-def ended(tokens_BWT: Array, t: Array, phrases_BPL: Array) -> Array:
+def ended(tokens_BWT: Array, t: Array, phrases_BPL: Array, goes_on: tuple = ()) -> Array:
     """Returns whether the first t tokens end with each phrase, [B, W, P]."""
-    count_BWPT, is_whole_BWPT, is_last_BWPT = compared(tokens_BWT, t, phrases_BPL)
+    count_BWPT, is_whole_BWPT, is_last_BWPT = compared(tokens_BWT, t, phrases_BPL, goes_on)
     return (is_whole_BWPT & is_last_BWPT & (count_BWPT > 0)).any(axis=-1)
 
 
-def compared(tokens_BWT: Array, t: Array, phrases_BPL: Array) -> tuple[Array, Array, Array]:
+def compared(
+    tokens_BWT: Array, t: Array, phrases_BPL: Array, goes_on: tuple
+) -> tuple[Array, Array, Array]:
     """Compares phrases with the first t tokens from each position on.
 
     Returns, each [B, W, P, T], how many tokens agree before the first that does not, whether these
-    are all of the phrase, and whether they end with token t - 1.
+    are all of the phrase, and whether they end with token t - 1. A phrase's END stands for the end
+    of a word: no token, or none that goes on.
     """
     (B, W, T), (_, P, L) = tokens_BWT.shape, phrases_BPL.shape
     lengths_BP1 = (phrases_BPL != PAD).sum(axis=-1, keepdims=True)
+    goes_on_BWT = jnp.array(goes_on)[tokens_BWT] if goes_on else jnp.zeros((B, W, T), bool)
 
     def compare(n: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         agree_BWPT, count_BWPT = carry
-        token_BW1T = jnp.roll(tokens_BWT, -n, axis=2)[:, :, None]
-        phrase_BP1 = jax.lax.dynamic_slice_in_dim(phrases_BPL, n, 1, axis=2)
-        agree_BWPT &= (token_BW1T == phrase_BP1[:, None]) & (jnp.arange(T) + n < t)
+        is_token_T = jnp.arange(T) + n < t
+        moved_BW1T = lambda x_BWT: jnp.roll(x_BWT, -n, axis=2)[:, :, None]
+        phrase_B1P1 = jax.lax.dynamic_slice_in_dim(phrases_BPL, n, 1, axis=2)[:, None]
+        is_end_BWPT = (phrase_B1P1 == END) & ~(moved_BW1T(goes_on_BWT) & is_token_T)
+        agree_BWPT &= (moved_BW1T(tokens_BWT) == phrase_B1P1) & is_token_T | is_end_BWPT
         agree_BWPT &= (n < lengths_BP1)[:, None]
         return agree_BWPT, count_BWPT + agree_BWPT
 
     begun = jnp.ones((B, W, P, T), bool), jnp.zeros((B, W, P, T), jnp.int32)
     _, count_BWPT = jax.lax.fori_loop(0, L, compare, begun)
-    return count_BWPT, count_BWPT == lengths_BP1[:, None], jnp.arange(T) + count_BWPT == t
+    is_whole_BWPT = count_BWPT == lengths_BP1[:, None]
+    count_BWPT -= is_whole_BWPT & (phrases_BPL == END).any(axis=2)[:, None, :, None]
+    return count_BWPT, is_whole_BWPT, jnp.arange(T) + count_BWPT == t
 
 
 def allocated(log_probs_BN: Array, bank_BN: Array) -> Array:

@@ -17,9 +17,8 @@ from transformer.families.sampling import sampling
 def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
     """Returns the ranking of `num_samples` samples; UserError if num_hypotheses is larger."""
     check_num_hypotheses(decode, "num_samples")
-    return sampling.samples(decode, decode.num_samples)._replace(
-        rank=lambda scored: rank([text for text, _ in scored], utility=decode.utility)
-    )
+    ranked = lambda scored: rank([text for text, _ in scored], utility=decode.utility)
+    return sampling.samples(decode, decode.num_samples)._replace(rank=ranked)
 
 
 def rank(texts: Sequence[str], *, utility: str) -> list[tuple[str, float]]:

@@ -29,10 +29,8 @@ def align(config: ConfigDict, workdir: Path) -> None:
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     check_choice(options, *_cross_shape(run, config.architecture))
-    texts = lines.read(sys.stdin.buffer)
-    sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
-    total = lines.count(sys.stdin.buffer)
-    shown = progress.progress(sentence_pairs, "align", total=total)
+    read = lines.columns(lines.read(sys.stdin.buffer), ("source", "target"), needed=2, form=form)
+    shown = progress.progress(read, "align", total=lines.count(sys.stdin.buffer))
     for number, pair in enumerate(shown, start=1):
         source, target, aligned = pair["source"], pair["target"], []
         both = tokenizer.tagged(tag, source), target

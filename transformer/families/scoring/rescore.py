@@ -26,23 +26,30 @@ def rescore(config: ConfigDict, workdir: Path) -> None:
     """
     options = config.rescore
     read = lines.columns(lines.read(sys.stdin.buffer), ("source",), needed=1, form="json")
-    answers, asked = itertools.tee(map(checked, itertools.count(1), read))
+    answers, asked, again = itertools.tee(map(checked, itertools.count(1), read), 3)
     total = lines.count(sys.stdin.buffer)
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     pairs = ((x["source"], y["text"]) for x in asked for y in x["hypotheses"])
-    further = scores(run, pairs, config)
+    numbers = (n for n, x in enumerate(again, start=1) for _ in x["hypotheses"])
+    further = scores(run, pairs, config, numbers)
     for answer in progress.progress(answers, "rescore", total=total):
         for hypothesis in answer["hypotheses"]:
             hypothesis["score"] += options.weight * next(further)
         best, *_ = answer["hypotheses"] = sorted(answer["hypotheses"], key=lambda x: -x["score"])
-        answer |= {"translation": best["text"], "score": best["score"]}
+        for name in ("missing", "confidence", "words", "flagged"):  # of the best before
+            answer.pop(name, None)
+        answer |= {name: x for name, x in best.items() if name != "text"}
+        answer["translation"] = best["text"]
         lines.write(sys.stdout.buffer, lines.to_json(answer))
 
 
 def checked(number: int, values: dict) -> dict:
     """Returns the values of a line; UserError if they have no scored hypotheses."""
     found = values.get("hypotheses")
+    for x in found if isinstance(found, list) else ():
+        if isinstance(x, dict) and x.get("score", 0) is None:
+            x["score"] = -np.inf  # of an over-long hypothesis, null in JSON
     is_right = lambda x: (
         isinstance(x, dict)
         and isinstance(x.get("text"), str)
@@ -57,17 +64,14 @@ def checked(number: int, values: dict) -> dict:
 
 
 def scores(
-    run: SavedModel, pairs: Iterator[tuple[str, str]], config: ConfigDict
+    run: SavedModel, pairs: Iterator[tuple[str, str]], config: ConfigDict, numbers: Iterator[int]
 ) -> Iterator[float]:
-    """Yields the score of each pair of source and hypothesis, by config.rescore.by."""
+    """Returns the score of each pair of source and hypothesis, by config.rescore.by."""
     if config.rescore.by == "coverage":
-        for source, target in pairs:
-            yield coverage(run, source, target, config.decode.tag)
-        return
+        return (coverage(run, *pair, config.decode.tag) for pair in pairs)
     names = ("target", "source") if config.rescore.by == "source" else ("source", "target")
     named = (dict(zip(names, pair, strict=True)) for pair in pairs)
-    for _, result in score.forced(run, named, config.decode):
-        yield result.score
+    return (result.score for _, result in score.forced(run, named, config.decode, numbers))
 
 
 def coverage(run: SavedModel, source: str, target: str, tag: str) -> float:

@@ -1,6 +1,7 @@
 """--mode=score: log P(target | source) of given sentence pairs, by forced decoding."""
 
 import functools
+import itertools
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -38,12 +39,11 @@ def score(config: ConfigDict, workdir: Path) -> None:
     A score is beam search's score of the target, with the length penalty of `config.decode`.
     """
     form = config.translate.format
-    texts = lines.read(sys.stdin.buffer)
-    sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
+    read = lines.columns(lines.read(sys.stdin.buffer), ("source", "target"), needed=2, form=form)
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     total = lines.count(sys.stdin.buffer)
-    scored = forced(run, sentence_pairs, config.decode)
+    scored = forced(run, read, config.decode)
     for pair, result in progress.progress(scored, "score", total=total):
         text = f"{result.score:.6f}"
         if form == "json":
@@ -52,14 +52,19 @@ def score(config: ConfigDict, workdir: Path) -> None:
 
 
 def forced(
-    run: SavedModel, sentence_pairs: Iterable[dict], options: ConfigDict
+    run: SavedModel,
+    sentence_pairs: Iterable[dict],
+    options: ConfigDict,
+    numbers: Iterable[int] | None = None,
 ) -> Iterator[tuple[dict, Score]]:
     """Yields each {"source", "target"} with its score, in order; `options` is config.decode.
 
-    A pair that is too long (see `over_long`) gets -inf.
+    A pair that is too long (see `over_long`) gets -inf, and a warning that names its line, of
+    `numbers` or counted.
     """
     # Chunks bound the memory, and yield the first scores before the last line is read.
-    for chunk in batch_sizes.chunks(enumerate(sentence_pairs, start=1), options.chunk_lines):
+    numbered = zip(numbers or itertools.count(1), sentence_pairs, strict=False)
+    for chunk in batch_sizes.chunks(numbered, options.chunk_lines):
         texts = [tokenizer.tagged(options.tag, pair["source"]) for _, pair in chunk]
         sources = run.vocabulary.source.encode(texts)
         targets = run.vocabulary.target.encode([pair["target"] for _, pair in chunk])
@@ -69,11 +74,10 @@ def forced(
         log_probs = token_log_probs(run, [ids[i] for i in short], options)
         for i, log_probs_T in zip(short, log_probs, strict=True):
             values[i] = log_probs_T.sum(dtype=np.float64).item()
-        penalty = functools.partial(
-            beam_search.length_penalty, kind=options.length_penalty, alpha=options.length_alpha
-        )
+        kind, alpha = options.length_penalty, options.length_alpha
         for (_, pair), value, target in zip(chunk, values, targets, strict=True):
-            yield pair, Score(value / float(penalty(len(target))), value, len(target))
+            penalty = float(beam_search.length_penalty(len(target), kind, alpha))
+            yield pair, Score(value / penalty, value, len(target))
 
 
 def fits(source: list[int], target: list[int], options: ConfigDict) -> bool:

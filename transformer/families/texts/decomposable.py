@@ -94,9 +94,7 @@ def soft_align(
     f_t . f_s + bias_ts, without scaling.
     """
     scores_BTS = jnp.einsum("BTF,BSF->BTS", f_BSF, f_BSF) + bias_BTS
-    context_BTHC, weights_BHTS = attend(
-        scores_BTS[:, None], mask_BTS, x_BSD[:, None], lambda weights: weights
-    )
+    context_BTHC, weights_BHTS = attend(scores_BTS[:, None], mask_BTS, x_BSD[:, None], lambda x: x)
     return context_BTHC[:, :, 0], weights_BHTS
 
 

@@ -98,8 +98,6 @@ def _rows(parts: tuple[Part, ...], num_texts: int) -> Iterator[tuple[str, list[s
             label, _, text = line.partition("\t")
             texts = columns(text, num_texts)
             if not (texts and label.strip() and text.strip()):
-                expected = f"LABEL<tab>{FORMS[num_texts]}"
-                raise UserError(
-                    f"{part.file}, line {number}: expected {expected}, found {line[:60]!r}"
-                )
+                expected = f"expected LABEL<tab>{FORMS[num_texts]}, found {line[:60]!r}"
+                raise UserError(f"{part.file}, line {number}: {expected}")
             yield label, texts

@@ -18,7 +18,7 @@ from transformer.errors import check_value
 from transformer.models import boxes
 
 TAG = re.compile(f"(?:{tokenizer.TAG[1:]} )?")  # of a source, or nothing
-VERSION = 1  # of what is drawn: another has other fingerprints, so that old ids are not read
+VERSION = 2  # of what is drawn: another has other fingerprints, so that old ids are not read
 
 
 def corpus(config: ConfigDict, pairs: corpora.Corpus) -> corpora.Corpus:
@@ -44,9 +44,8 @@ def corpus(config: ConfigDict, pairs: corpora.Corpus) -> corpora.Corpus:
 
     content = pairs.fingerprint, data.views, data.num_views, seed, VERSION
     fingerprint = corpora.fingerprint("views", content)
-    viewed = dataclasses.replace(
-        pairs, fingerprint=fingerprint, size=data.num_views * size, items=items
-    )
+    changed = {"fingerprint": fingerprint, "size": data.num_views * size, "items": items}
+    viewed = dataclasses.replace(pairs, **changed)
     for ids in (view.ids for view in views if view.ids):
         check_value("vocabulary.kind of sub-words", config.vocabulary.kind, ("bpe", "unigram"))
         viewed = dataclasses.replace(viewed, encode=functools.partial(_encode, ids, seed))

@@ -54,7 +54,7 @@ def typos(share: float = 0.2, rate: float = 0.05) -> View:
 def misspelt(text: str, rate: float, random: Random) -> str:
     """Returns a text with typing errors, which is never blank.
 
-    A letter is dropped, doubled, replaced by a letter of the text, or swapped with what follows.
+    A letter is dropped, doubled, replaced by a letter of the text, or swapped with the next letter.
     Digits and the letters beside them stay, because the target has the same number.
     """
     characters = list(text)
@@ -62,7 +62,8 @@ def misspelt(text: str, rate: float, random: Random) -> str:
     for i in [i for i in letters if random.random() < rate]:
         here, after = characters[i], characters[i + 1 : i + 2]
         other = text[random.choice(letters)]
-        errors = ["", *after], [2 * here, *after], [other, *after], [*after, here]
+        swapped = [*after, here] if i + 1 in letters else [2 * here, *after]
+        errors = ["", *after], [2 * here, *after], [other, *after], swapped
         characters[i : i + 2] = random.choice(errors)
     wrong = "".join(characters)
     return wrong if wrong.strip() else text

@@ -1,6 +1,5 @@
 """Arguments of calls of a trained model: changes of its config, and one input or several."""
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -8,8 +7,6 @@ from ml_collections import ConfigDict
 
 from transformer.errors import UserError, did_you_mean
 from transformer.workdir import key_tables
-
-READING = threading.Lock()
 
 
 def changed(config: ConfigDict, section: str, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,8 +19,7 @@ def changed(config: ConfigDict, section: str, changes: Mapping[str, Any]) -> dic
             if key not in config[section]:
                 hint = did_you_mean(key, config[section])
                 raise UserError(f"there is no key config.{section}.{key}{hint}")
-        with READING:  # loading a config file changes sys.modules
-            _, table = key_tables.task_table(config)
+        _, table = key_tables.task_table(config)
         key_tables.check_values({f"{section}.{key}": x for key, x in changes.items()}, table)
     return {**config[section], **changes}
 

@@ -16,6 +16,7 @@ from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
 from transformer.errors import UserError, check_value
 from transformer.models import fields
+from transformer.modes import lines as mode_lines
 from transformer.tasks import attention_weights, saved_model, translation, vocabularies
 from transformer.tasks.task import load_task
 from transformer.tools.api.calls import changed, like_input, several
@@ -42,10 +43,14 @@ class TranslationModel:
         return cls(config, translation.load(config, folder), folder)
 
     @functools.cached_property
-    def _translator(self) -> Callable[..., Translator]:
-        """Returns a cached Translator for keys of config.decode; few are kept for their threads."""
+    def _translators(self) -> Callable[..., Translator]:
+        """Returns a cached `translation.translator`; few are kept, because each has threads."""
         make = lambda **x: translation.translator(self.config, self.workdir, self.run, x)
         return functools.lru_cache(maxsize=8)(make)
+
+    def translator(self, **decode: Any) -> Translator:
+        """Returns the Translator of this model with changed keys of config.decode."""
+        return self._translators(**changed(self.config, "decode", decode))
 
     def translate(self, texts: Texts, **decode: Any) -> str | list[str] | Iterator[str]:
         """Translates a string to a string, a list to a list, a generator to a generator.
@@ -105,6 +110,7 @@ class TranslationModel:
         config = key_tables.set_mode_keys(ConfigDict({"task": "translation"}), "align")
         options = ConfigDict(changed(config, "attention", attention))
         tag = self.config.decode.tag if tag is None else tag
+        source, target = line(source), line(target)
         cross_LHTS = self.attention(source, target, tag)["cross"]
         align.check_choice(options, *cross_LHTS.shape[:2])
         return align.alignment(self.run.vocabulary, source, target, cross_LHTS, options, tag)
@@ -116,23 +122,28 @@ class TranslationModel:
 
     def _hypotheses(self, texts: Iterable[str], decode: dict) -> Iterator[list[Hypothesis]]:
         terms = decode.pop("terms") if isinstance(decode.get("terms"), dict | list | tuple) else {}
-        options = changed(self.config, "decode", decode)
+        translator = self.translator(**decode)
         if isinstance(terms, dict):
             terms = itertools.repeat(terms)
         elif len(texts := [*texts]) != len(terms):
             raise UserError(f"expected terms for each of {len(texts)} texts, found {len(terms)}")
         requests = (Request(line(x), terms=its) for x, its in zip(texts, terms, strict=False))
-        return self._translator(**options).hypotheses(self.run.params, requests)
+        return translator.hypotheses(self.run.params, requests)
 
 
 def line(text: str) -> str:
     """Returns a text of one line, without its line break; UserError for any other input."""
-    if not isinstance(text, str):
-        raise UserError(f"expected a text, found {text!r:.80}")
-    text = text.removesuffix("\n").removesuffix("\r")
+    text = checked(text).removesuffix("\n").removesuffix("\r")
     if "\n" in text:
         raise UserError(f"expected a text of one line, found {text!r:.80}; see str.splitlines")
     return text
+
+
+def checked(text: str) -> str:
+    """Returns a text that UTF-8 can encode; UserError for what is no text."""
+    if not isinstance(text, str):
+        raise UserError(f"expected a text, found {text!r:.80}")
+    return mode_lines.encodable(text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,7 +194,7 @@ class LanguageModel:
     def _prompts(self, texts: Iterable[str]) -> Iterator[Any]:
         from transformer.families.language_model import generate
 
-        values = ({"prompt": text} for text in texts)
+        values = ({"prompt": checked(text)} for text in texts)
         return generate.read_prompts(values, self.vocabulary, self.config.data.context_length)
 
     def _config(self, options: dict[str, Any]) -> ConfigDict:
@@ -238,19 +249,18 @@ class Classifier:
     def _probabilities(self, items: Any) -> Iterator[dict[str, float]]:
         from transformer.families.labels import classify
 
-        def answers() -> Iterator[dict[str, float]]:
-            options = self.config.classify
-            for chunk in batch_sizes.chunks(several(items, SINGLE), options.chunk_lines):
-                rows = [self._read(item_line(item), number) for number, item in enumerate(chunk, 1)]
-                with layout.launching(self.run.params):
-                    shares = list(classify.probabilities(self.run, rows, options.batch_size))
-                yield from (dict(zip(self.names, row.tolist(), strict=True)) for row in shares)
+        options = self.config.classify
+        numbered = enumerate(several(items, SINGLE), start=1)
+        for chunk in batch_sizes.chunks(numbered, options.chunk_lines):
+            rows = [self._read(self._line(item), number) for number, item in chunk]
+            with layout.launching(self.run.params):
+                shares = list(classify.probabilities(self.run, rows, options.batch_size))
+            yield from (dict(zip(self.names, row.tolist(), strict=True)) for row in shares)
 
-        return answers()
-
-
-def item_line(item: Any) -> Any:
-    """Returns an item as --mode=classify reads it; an image stays an array."""
-    if isinstance(item, tuple):
-        return "\t".join(item)
-    return str(item) if isinstance(item, Path) else item
+    def _line(self, item: Any) -> Any:
+        """Returns an item as --mode=classify reads it; an image stays an array."""
+        if isinstance(item, np.ndarray) and self.config.task == "image_classification":
+            return item
+        if isinstance(item, tuple):
+            return "\t".join(map(line, item))
+        return line(str(item) if isinstance(item, Path) else item)

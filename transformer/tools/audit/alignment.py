@@ -79,10 +79,11 @@ def learn(source: Lines, target: Lines) -> Model:
     """
     both = (source.length > 0) & (target.length > 0)
     ratio = target.length[both].sum() / max(1, source.length[both].sum())
-    deviations = np.abs(deviation(source.length, target.length, ratio))
+    deviations = np.abs(deviation(source.length, target.length, ratio))[both]
     # 1.4826 times the median absolute deviation is a normal distribution's standard deviation, and
     # robust: outliers, which are looked for, do not widen it.
-    model = Model(float(ratio), float(np.median(deviations[both]) * 1.4826 + 1e-9), (), 0.0)
+    spread = np.median(deviations) * 1.4826 if both.any() else 0.0
+    model = Model(float(ratio), float(spread) + 1e-9, (), 0.0)
     # Unrelated lines are beyond all searched shifts, because nearer lines could be the pairs of a
     # misaligned corpus.
     far = [_counts(model, source, target, sign * (SHIFTS + d)) for sign in (1, -1) for d in (1, 2)]

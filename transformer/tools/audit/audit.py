@@ -27,9 +27,8 @@ def audit(config: ConfigDict, folder: Path) -> None:
     splits.fill_in_languages(config)
     pairs = {split: open_split(config, split) for split in names(config)}
     readers = make_readers(config, folder, pairs["train"])
-    examined = {}
-    for name, read in pairs.items():
-        examined[name] = audit_page.examine(name, read, readers, config.data.max_length)
+    length = config.data.max_length
+    examined = {x: audit_page.examine(x, read, readers, length) for x, read in pairs.items()}
     audit_page.compare_with_train(examined)
     result = {name: audit_page.summary(split) for name, split in examined.items()}
     if config.audit.page:
@@ -54,7 +53,7 @@ def check(config: ConfigDict) -> None:
             names = ", ".join(known)
             raise UserError(f"config.audit.drop must have names of {names}, found {name!r}")
     if options.page:
-        page.check_writable(Path(options.page), "config.audit.page")
+        page.check_writable(paths.path(options.page), "config.audit.page")
     for key in ("lines", "clean"):
         if options[key]:
             raw_pairs.check_new(options[key], key)
@@ -120,7 +119,7 @@ def write_page(config: ConfigDict, examined: dict[str, Split], result: dict) -> 
         sections.append(audit_page.section(name, result[name], split.masks, texts))
     data = config.data
     title = f"Audit of {data.source_language}–{data.target_language} pairs"
-    page.write(Path(config.audit.page), title, sections)
+    page.write(paths.path(config.audit.page), title, sections)
 
 
 def clean(config: ConfigDict, examined: dict[str, Split]) -> None:

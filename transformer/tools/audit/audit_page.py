@@ -60,11 +60,7 @@ def compare_with_train(examined: dict[str, Split]) -> None:
 
 def summary(split: Split) -> dict:
     """Returns a split's result: counts, and the first line numbers of each fault, from 1."""
-    counts = {}
-    for name in faults.FAULTS:
-        if name in split.masks:
-            lines = np.flatnonzero(split.masks[name]) + 1
-            counts[name] = {"pairs": len(lines), "lines": lines[:SHOWN].tolist()}
+    lines = {x: np.flatnonzero(split.masks[x]) + 1 for x in faults.FAULTS if x in split.masks}
     runs = split.misaligned
     return {
         "files": split.pairs.files,
@@ -73,7 +69,7 @@ def summary(split: Split) -> dict:
         "target_lines": split.pairs.counts[1],
         "ratio": split.ratio,
         "misaligned": [{"line": x.start + 1, "to": x.stop, "shift": x.shift} for x in runs],
-        "faults": counts,
+        "faults": {x: {"pairs": len(y), "lines": y[:SHOWN].tolist()} for x, y in lines.items()},
         "without_a_piece": dict(split.spelt.most_common(CHARACTERS)),
     }
 
@@ -100,10 +96,8 @@ def table(split: str, values: dict) -> str:
     for name, fault in values["faults"].items():
         if count := fault["pairs"]:
             lines = ", ".join(map(str, fault["lines"])) + ", ..." * (count > SHOWN)
-            share = count / values["pairs"]
-            fault_rows.append(
-                f"{count:>11,} {share:>8.2%}  {faults.FAULTS[name]} ({name}): {lines}"
-            )
+            share, about = count / values["pairs"], faults.FAULTS[name]
+            fault_rows.append(f"{count:>11,} {share:>8.2%}  {about} ({name}): {lines}")
     return "\n".join([*rows, *(fault_rows or ["  nothing found"])])
 
 
@@ -131,17 +125,14 @@ def section(
     shown = {"pairs": f"{values['pairs']:,}", **facts(values)}
     if not present:
         return Section(split.capitalize(), [shown, "Nothing was found."])
-    rows = []
-    for name, fault in present.items():
-        share = f"{fault['pairs'] / values['pairs']:.2%}"
-        rows.append([name, faults.FAULTS[name], fault["pairs"], share])
+    share = lambda fault: f"{fault['pairs'] / values['pairs']:.2%}"
+    rows = [[x, faults.FAULTS[x], fault["pairs"], share(fault)] for x, fault in present.items()]
     parts = [shown, Table(["fault", "a pair with", "pairs", "share"], rows)]
     parts.append(_where({name: masks[name] for name in present}))
     for name, fault in present.items():
         examples = [[f"{line:,}", *map(_visible, texts[line])] for line in fault["lines"]]
-        parts.append(
-            Table(["line", "source", "target"], examples, f"{name}: {faults.FAULTS[name]}")
-        )
+        about = f"{name}: {faults.FAULTS[name]}"
+        parts.append(Table(["line", "source", "target"], examples, about))
     return Section(split.capitalize(), parts)
 
 
@@ -162,8 +153,7 @@ def _where(masks: Mapping[str, np.ndarray]) -> Plot:
 
 def _visible(text: str) -> str:
     """Returns the beginning of a text, with invisible characters as [U+200B]."""
-    shown = ""
-    for character in text[:MAX_CHARACTERS]:
-        is_invisible = scripts.kinds()[ord(character)] == scripts.INVISIBLE
-        shown += f"[U+{ord(character):04X}]" if is_invisible else character
+    is_invisible = lambda x: scripts.kinds()[ord(x)] == scripts.INVISIBLE
+    characters = (f"[U+{ord(x):04X}]" if is_invisible(x) else x for x in text[:MAX_CHARACTERS])
+    shown = "".join(characters)
     return shown if len(text) <= MAX_CHARACTERS else f"{shown} ..."

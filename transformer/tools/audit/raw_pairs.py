@@ -46,11 +46,7 @@ def file_pairs(files: Sequence[Path]) -> Pairs:
 
 def corpus_pairs(corpus: Corpus) -> Pairs:
     """Returns the pairs of a corpus that is not two files."""
-
-    def read() -> Iterator[tuple[bytes, bytes]]:
-        for source, target in corpus.items(range(len(corpus))):
-            yield source.encode(), target.encode()
-
+    read = lambda: ((x.encode(), y.encode()) for x, y in corpus.items(range(len(corpus))))
     return Pairs(read, (len(corpus), len(corpus)), ())
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
+from transformer.runtime import paths
 from transformer.tools.compare import comparison, comparison_page, evaluated
 from transformer.tools.compare.comparison import Comparison
 from transformer.tools.pages import measures, page, run
@@ -20,7 +21,7 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
     """
     options = config.compare
     if options.page:
-        page.check_writable(Path(options.page), "config.compare.page")
+        page.check_writable(paths.path(options.page), "config.compare.page")
     # Each run is read with the config of its own workdir.
     runs = []
     for workdir in workdirs:
@@ -29,7 +30,7 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
     compared = comparison.compare(runs, resamples=options.resamples, num_items=options.sentences)
     if options.page:
         title = comparison_page.title(compared)
-        page.write(Path(options.page), title, comparison_page.sections(compared))
+        page.write(paths.path(options.page), title, comparison_page.sections(compared))
     page.show(_text(compared), comparison.values(compared) | {"page": options.page})
 
 

@@ -168,13 +168,10 @@ def values(comparison: Comparison) -> dict:
     # Set, split and checksum are the same in all results.
     runs, first = [], comparison.runs[0].result
     for i, run in enumerate(comparison.runs):
-        scores = _with_intervals(comparison.measures, i)
-        for name, numbers in comparison.scores.items():
-            if numbers[i] is not None:
-                scores[name] = {"value": numbers[i]}
+        further = {x: {"value": y[i]} for x, y in comparison.scores.items() if y[i] is not None}
         run_values = {"workdir": str(run.run.workdir), "parameters": comparison.parameters[i]}
         run_values |= {key: run.result[key] for key in ("step", "steps", "weights")}
-        run_values["scores"] = scores
+        run_values["scores"] = _with_intervals(comparison.measures, i) | further
         if comparison.lengths:
             run_values["lengths"] = {
                 name: {"sentences": x.count, **_with_intervals(x.measures, i)}
@@ -192,8 +189,5 @@ def values(comparison: Comparison) -> dict:
 
 def _with_intervals(measures: dict[str, Measure], i: int) -> dict[str, dict]:
     """Returns {score: {value, interval, p}} of run i."""
-    scores = {}
-    for name, measure in measures.items():
-        (value, low, high), p = measure.scores[i]
-        scores[name] = {"value": value, "interval": [low, high], "p": p}
-    return scores
+    scores = ((name, *measure.scores[i]) for name, measure in measures.items())
+    return {x: {"value": y.value, "interval": [y.low, y.high], "p": p} for x, y, p in scores}

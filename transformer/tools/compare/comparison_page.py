@@ -121,9 +121,8 @@ def _intervals(compared: Comparison, name: str) -> Plot:
     encoding = {"y": place, "color": {"field": "run", **colours}}
     spec = {"height": 32 * len(rows), "data": {"values": rows}}
     spec |= {"encoding": encoding, "layer": layers}
-    about = "With 95 % intervals."
-    if len(words) <= curves.MAX_IN_WORDS:
-        about = f"With 95 % intervals: {', '.join(words)}."
+    listed = f": {', '.join(words)}" if len(words) <= curves.MAX_IN_WORDS else ""
+    about = f"With 95 % intervals{listed}."
     table = Table(["run", "score", "low", "high"], [list(row.values()) for row in rows])
     return Plot(measures.name_of(name), spec, about, table)
 
@@ -132,9 +131,8 @@ def _curves(compared: Comparison) -> Section:
     """Returns the curves of all runs, a plot per measure of training and of validation."""
     plots = []
     for kind, where in (("validation", "in validation"), ("train", "in training")):
-        logs = {
-            name: x.run.logged(kind) for name, x in zip(compared.names, compared.runs, strict=True)
-        }
+        logged = [x.run.logged(kind) for x in compared.runs]
+        logs = dict(zip(compared.names, logged, strict=True))
         for name, (_, _, about) in measures.MEASURES.items():
             # Only plots with points of every run.
             series = {run: curves.points(lines, name) for run, lines in logs.items()}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import CHRF
 from scipy import stats
 
 from transformer.tools.compare.evaluated import Evaluated
@@ -44,9 +44,8 @@ def translations(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure
     """
     outputs = [run.sides["output"] for run in runs]
     references = [runs[0].sides[x] for x in measures.reference_roles(runs[0].result)]
-    metrics = {"bleu": BLEU(tokenize=measures.tokenizer(runs[0].result)), "chrf": CHRF()}
     measured = {}
-    for name, metric in metrics.items():
+    for name, metric in measures.metrics(runs[0].result).items():
         # Paired: the seed is fixed, so that all runs are scored on the same resamples.
         scored = [measures.resampled_scores(metric, x, references, resamples) for x in outputs]
         values, resampled = zip(*scored, strict=True)

@@ -49,8 +49,9 @@ def calibrate(config: ConfigDict, workdir: Path) -> None:
     paths.write_json(workdir / confidence.NAME, learnt._asdict())
     page.show(f"{shown(learnt)}\n\n{learnt.summary}", learnt._asdict())
     logging.info(
-        "saved in %s; next: python launch.py --mode=translate --workdir=%s "
-        "--config.translate.confidence --config.translate.format=json < source.txt",
+        "saved in %s; next, with the same keys of evaluate and decode: python launch.py "
+        "--mode=translate --workdir=%s --config.translate.confidence "
+        "--config.translate.format=json < source.txt",
         *(workdir / confidence.NAME, workdir),
     )
 

@@ -95,9 +95,8 @@ def opened(folder: Path) -> Iterator[Arrays]:
 
 def _check_kinds(file: Path, are_real: dict[str, bool]) -> None:
     """Raises UserError for the first array that is not of real floating-point numbers."""
-    for name, is_real in are_real.items():
-        if not is_real:
-            raise UserError(f"{file}: {name} is not a real floating-point array")
+    if others := [name for name, is_real in are_real.items() if not is_real]:
+        raise UserError(f"{file}: {others[0]} is not a real floating-point array")
 
 
 def write(file: Path, arrays: dict[str, np.ndarray]) -> None:

@@ -91,14 +91,15 @@ def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
 def _generation(config: ConfigDict, longest: int) -> dict[str, Any]:
     """Returns the options of Marian's `generate` (generation_config.json) for this run's search."""
     decode = config.decode
-    alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
     if decode.length_penalty == "gnmt":
         logging.warning("export: hypotheses are ranked as by decode.length_penalty=power there")
     return {
         "num_beams": decode.beam_width,
-        "length_penalty": alpha,
+        "length_penalty": decode.length_alpha if decode.length_penalty != "none" else 0.0,
         # True: a search ends once `num_beams` hypotheses are finished.
         "early_stopping": decode.stopping == "full",
+        # `generate` counts the start symbol.
+        "min_length": decode.min_length and decode.min_length + 1,
         "max_length": config.export.max_length or longest,
         **rules_of(decode.rules),
     }

@@ -8,5 +8,5 @@ KEYS = {
     "export.quantization": ["float32", ("float32", "int8", "int16", "float16", "bfloat16")],
     # For huggingface: the maximum pieces of an output in transformers; 0: decode.max_length +
     # decode.extra_length.
-    "export.max_length": 0,
+    "export.max_length": [0, "at least 0"],
 }

@@ -37,7 +37,7 @@ def text(config: ConfigDict, source: Path, run: saved_model.SavedModel, folder: 
         languages = config.data.source_language, config.data.target_language
         if not {"source", "target"} & {*languages}:
             model += " from `{}` to `{}`".format(*languages)
-            tags = "language:\n" + "".join(f"- {language}\n" for language in languages)
+            tags = "language:\n" + "".join(f'- "{language}"\n' for language in languages)
     # The folder's name, not its path, which may be private.
     data = config.data
     files = f"{data.train} in {Path(data.directory).name}" if data.directory else data.train

@@ -45,12 +45,8 @@ def text(arguments: list[str]) -> str:
     for key in values:
         group = key.rpartition(".")[0].partition(".")[0]
         groups.setdefault(f"config.{group}".rstrip("."), []).append(key)
-    return "\n\n".join(
-        "\n".join(
-            [title, *(described(key, values[key], flatten(defaults), table, about) for key in keys)]
-        )
-        for title, keys in groups.items()
-    )
+    text_of = lambda key: described(key, values[key], flatten(defaults), table, about)
+    return "\n\n".join("\n".join([title, *map(text_of, keys)]) for title, keys in groups.items())
 
 
 def sources(name: str) -> list[str]:

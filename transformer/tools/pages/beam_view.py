@@ -112,8 +112,7 @@ def _hypotheses(tokens_BET: np.ndarray, values_BE: np.ndarray) -> dict[tuple[int
     """Returns {ids: value} of row 0, the sentence, without padding; hypotheses are unique."""
     rows = zip(np.asarray(tokens_BET)[0].tolist(), np.asarray(values_BE)[0].tolist(), strict=True)
     # An empty beam has log P -inf.
-    live = [(ids, value) for ids, value in rows if value > -np.inf]
-    return {tuple(i for i in ids if i != tokenizer.PAD): value for ids, value in live}
+    return {tuple(i for i in ids if i != tokenizer.PAD): x for ids, x in rows if x > -np.inf}
 
 
 def searched(translator: Translator, params: Tree, text: str) -> Plot | None:

@@ -10,7 +10,6 @@ import html
 from typing import Any
 
 from transformer.data import tokenizer
-from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.tools.pages import attention_view, beam_view, page
 from transformer.tools.pages.page import Markup, Section
@@ -57,9 +56,9 @@ def search(model: Any, source: str, **decode: Any) -> Frame:
 
     UserError for a sentence longer than decode.max_length, because it is searched in parts.
     """
-    options = {**model.config.decode, **decode, "method": "beam"}
-    translator = Translator(model.run.model, model.run.vocabulary, **options)
+    translator = model.translator(**{**decode, "method": "beam"})
     if not (plot := beam_view.searched(translator, model.run.params, source)):
-        raise UserError(f"the sentence is longer than max_length={options['max_length']} pieces")
+        most = f"max_length={translator.decode.max_length} pieces"
+        raise UserError(f"the sentence is blank, or longer than {most}: {source!r:.80}")
     section = Section("The beam, step by step", [COMPACT, plot])
     return Frame(page.html(source, [section]), height=270 + plot.spec["height"])

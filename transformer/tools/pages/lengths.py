@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.tools.pages import measures
 from transformer.tools.pages.curves import LEGEND, MAX_IN_WORDS
@@ -36,13 +35,12 @@ def section(run: Run) -> Section | None:
     unit, rows = buckets(sources)
     counts = {name: len(lines) for name, lines in rows.items()}
     plots = []
-    bleu = BLEU(tokenize=measures.tokenizer(newest.result))
-    for title, metric in (("BLEU", bleu), ("chrF", CHRF())):
+    for key, metric in measures.metrics(newest.result).items():
         scores = {}
         for name, lines in rows.items():
             output, *references = ([side[i] for i in lines] for side in texts)
             scores[name] = measures.bootstrap(metric, output, references)
-        plots.append(plot(title, unit, {"": scores}, counts))
+        plots.append(plot(measures.name_of(key), unit, {"": scores}, counts))
     return Section("By length of the source", [ABOUT, *plots])
 
 
@@ -82,9 +80,8 @@ def edges(lengths: Sequence[int]) -> list[int]:
 
 def bucket_names(edges: Sequence[int]) -> list[str]:
     """Returns the names of buckets: edges 9, 11, 12 give "≤8", "9–10", "11" and "≥12"."""
-    inner = []
-    for first, after in itertools.pairwise(edges):
-        inner.append(f"{first}" if after == first + 1 else f"{first}–{after - 1}")
+    named = lambda first, last: f"{first}" if first == last else f"{first}–{last}"
+    inner = [named(first, after - 1) for first, after in itertools.pairwise(edges)]
     return [f"≤{edges[0] - 1}", *inner, f"≥{edges[-1]}"]
 
 

@@ -102,6 +102,11 @@ def tokenizer(result: dict) -> str:
     return named[1] if named else ""
 
 
+def metrics(result: dict) -> dict[str, Metric]:
+    """Returns sacreBLEU's BLEU, with the tokenizer of a result, and chrF."""
+    return {"bleu": sacrebleu.BLEU(tokenize=tokenizer(result)), "chrf": sacrebleu.CHRF()}
+
+
 def reference_roles(result: dict) -> list[str]:
     """Returns the roles of the references among a result's columns: 'reference', 'reference2'."""
     return [x for x in result.get("columns", {}) if x.startswith("reference")] or ["reference"]

@@ -151,9 +151,8 @@ def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
         if not _is_line(result, results.NAME):
             raise UserError(f"damaged: {file} is not a result: evaluate the run again")
         stem = file.with_suffix("")
-        sides = {
-            x.name.removeprefix(f"{stem.name}."): x for x in stem.parent.glob(f"{stem.name}.*")
-        }
+        files = stem.parent.glob(f"{stem.name}.*")
+        sides = {x.name.removeprefix(f"{stem.name}."): x for x in files}
         # A dot in the key: a file of another set, such as news.old.source for news.
         outputs = {x: _lines(sides[x]) for x in sides if x != "json" and "." not in x}
         evaluations.append(Evaluation(stem, result, outputs))

@@ -88,10 +88,8 @@ def chosen(run: Run) -> Section | None:
     # A fixed seed, so that the page always shows the same sentences.
     order = np.random.default_rng(0).permutation(len(ranked))
     for name, indices in (("Worst", range(len(ranked))), ("At random", order)):
-        shown = []
-        for i in indices[:SENTENCES]:
-            *_, rows, hypothesis = ranked[i]
-            shown.append(item(rows, {"translation": hypothesis}, rows["reference"]))
+        drawn = [ranked[i][-2:] for i in indices[:SENTENCES]]
+        shown = [item(rows, {"translation": x}, rows["reference"]) for rows, x in drawn]
         parts.append(markup(shown, name))
     return Section(title, parts)
 

@@ -12,6 +12,7 @@ from transformer.tools.plan.program import Cost, Instruction
 
 # HLO's notation of a list of devices: [4,2]T(1,0) is arange(8), reshaped to [4, 2], transposed.
 IOTA = r"\[([\d,]+)\](?:T\(([\d,]+)\))?"
+MESH = rf"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\({IOTA}\))? ?\{{([^}}]*)\}}"
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 
 
@@ -103,10 +104,7 @@ def _first_group(line: str, num_devices: int) -> tuple[int, ...]:
         return tuple(_iota(iota[2], iota[3])[: int(iota[1])].tolist())
     # replica_groups=mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}: the groups along axis b of
     # a mesh [2, 4] of these devices: (0, 2, 4, 6) is the first, without device_ids (0, 1, 2, 3).
-    mesh = re.search(
-        rf"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\({IOTA}\))? ?\{{([^}}]*)\}}", line
-    )
-    if mesh:
+    if mesh := re.search(MESH, line):
         sizes = {axis: int(n) for axis, n in re.findall(r"('[^']*')=(\d+)", mesh[1])}
         # Part of an axis is written 'axis':(product of the parts before)size: of an axis of 8,
         # (1)2 is the major part with 2 indices, 0 and 4; (2)4 is the minor part, 0 1 2 3.

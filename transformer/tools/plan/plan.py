@@ -137,8 +137,7 @@ def compiled(
     init = functools.partial(init_params, model, task_module.example(config, 1))
     shapes = jax.eval_shape(lambda: init_state(init(jax.random.key(0)), optimizer))
     state = to_restore(shapes, layout)
-    compiled_step = compile_step(step_function, layout, state).lower(state, batch).compile()
-    return state, compiled_step
+    return state, compile_step(step_function, layout, state).lower(state, batch).compile()
 
 
 def table(values: dict, section: str = "") -> list[str]:

@@ -1,8 +1,11 @@
 """The section on attention: a trained model's attention weights in a few sentences."""
 
+import functools
+
 import jax
 import numpy as np
 
+from transformer.data import tokenizer
 from transformer.tasks import attention_weights, vocabularies
 from transformer.tasks.task import load_task
 from transformer.tools.pages import attention_view
@@ -28,7 +31,9 @@ def section(loaded: Inside) -> Section | None:
     if run := inside.translation_model(loaded):
         # The run's own translations, saved by the evaluation.
         chosen = inside.sentences(loaded, SENTENCES).items
-        examples = [attention_view.pair_example(run, x["input"], x["output"]) for x in chosen]
+        tagged = functools.partial(tokenizer.tagged, loaded.run.config.decode.tag)
+        pairs = [(tagged(x["input"]), x["output"]) for x in chosen]
+        examples = [attention_view.pair_example(run, *pair) for pair in pairs]
     elif loaded.columns.get("input") != "image":
         examples = _texts(loaded)
     if not examples or not examples[0].maps:

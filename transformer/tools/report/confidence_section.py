@@ -34,10 +34,9 @@ def section(run: Run) -> Section | None:
     about = (
         "Precision: of the lines flagged, the share not good. Recall: of those, the share flagged."
     )
+    summary = str(values.get("summary", ""))
     diagram = Plot("Reliability", _spec(table), ABOUT, table)
-    return Section(
-        "Confidence", [str(values.get("summary", "")), diagram, Table(names, flags, about)]
-    )
+    return Section("Confidence", [summary, diagram, Table(names, flags, about)])
 
 
 def _spec(table: Table) -> dict:

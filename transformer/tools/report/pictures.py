@@ -32,9 +32,8 @@ def read(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[Image.I
     if read_names != [names[line] for line in lines]:
         raise UserError("they differ from those of the result")
     view = image_classification.evaluation_view(config)
-    return [
-        images.decode(x, name, view.channels) for x, name in zip(encoded, read_names, strict=True)
-    ]
+    named = zip(encoded, read_names, strict=True)
+    return [images.decode(x, name, view.channels) for x, name in named]
 
 
 def url(image: Image.Image) -> str:

@@ -44,8 +44,7 @@ def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
             values.append({**cell, "share": count / max(1, sum(counts))})
     correct = sum(count for (label, predicted), count in matrix.items() if label == predicted)
     about = f"{correct:,} of {sum(matrix.values()):,} items are on the diagonal"
-    wrong = {pair: count for pair, count in matrix.items() if pair[0] != pair[1]}
-    if wrong:
+    if wrong := {pair: count for pair, count in matrix.items() if pair[0] != pair[1]}:
         label, predicted = max(wrong, key=wrong.get)
         about += f"; most often {label} was taken for {predicted} ({wrong[label, predicted]:,})"
     about += ". The stronger the colour, the larger the share of the label."

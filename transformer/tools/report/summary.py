@@ -1,7 +1,5 @@
 """Shows a run in a few lines: task, model, data, devices, time, the best score."""
 
-from sacrebleu.metrics import BLEU, CHRF
-
 from transformer.errors import UserError, quantity
 from transformer.runtime import progress
 from transformer.tasks.task import load_task
@@ -117,9 +115,8 @@ def _score(run: Run, evaluation: Evaluation) -> str:
     sides = evaluation.columns("output", *measures.reference_roles(evaluation.result))
     how = "; in brackets is the 95 % interval"
     if sides and "bleu" in scores:
-        metrics = {"bleu": BLEU(tokenize=measures.tokenizer(evaluation.result)), "chrf": CHRF()}
         output, *references = sides
-        for name, metric in metrics.items():
+        for name, metric in measures.metrics(evaluation.result).items():
             scores[name] = measures.bootstrap(metric, output, references)
         how = f"; in brackets are 95 % intervals of {measures.RESAMPLES:,} bootstrap resamples"
     elif sides and "macro_f1" in scores:

@@ -216,10 +216,13 @@ def drop(futures: list[asyncio.Future]) -> None:
 
 
 def best_of(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
-    """Returns up to `count` hypotheses of a text, joined from those of its lines."""
-    # zip(*) turns hypotheses by line into the k-th hypotheses of all lines.
+    """Returns up to `count` hypotheses of a text, joined from those of its lines.
+
+    A line with fewer than the others, such as a blank line, repeats its last.
+    """
     hypotheses = []
-    for k in zip(*(line[:count] for line in lines), strict=False):
+    for rank in range(min(count, max(map(len, lines)))):
+        k = [line[min(rank, len(line) - 1)] for line in lines]
         confidences = [x.confidence for x in k]
         joined = Hypothesis(
             text="\n".join(x.text for x in k),

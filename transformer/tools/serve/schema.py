@@ -83,6 +83,5 @@ def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
     faults = {".".join(map(str, x["loc"][1:2])) or "body": x["msg"] for x in faults[:20]}
     if faults.get("text", "Field required") != "Field required":
         faults["text"] = "must be a string or a list of strings"
-    return error_response(
-        422, "; ".join(f"{place}: {message}" for place, message in faults.items())
-    )
+    why = "; ".join(f"{place}: {message}" for place, message in faults.items())
+    return error_response(422, why)

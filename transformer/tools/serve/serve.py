@@ -42,7 +42,7 @@ def serve(config: ConfigDict, workdir: Path) -> None:
                 f"config.serve.also: {folder} was trained on the task {each.task!r}, expected "
                 "'translation'"
             )
-    if options.warm_up and not Path(options.warm_up).is_file():
+    if options.warm_up and not paths.path(options.warm_up).is_file():
         raise UserError(f"config.serve.warm_up={options.warm_up!r} is not a file of lines")
     # Of the workdir only, because the command line sets no keys of `serve.also`.
     kernels.chosen().advise(config.model.get("dtype"))
@@ -79,8 +79,7 @@ def serve(config: ConfigDict, workdir: Path) -> None:
 
 def listen(host: str, port: int) -> socket.socket:
     """Returns a socket that listens at an address; UserError if the address is not available."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family)
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

@@ -9,6 +9,8 @@ from ml_collections import ConfigDict
 from transformer.data import tokenizer
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import layout
+from transformer.modes import lines as mode_lines
+from transformer.runtime import paths
 from transformer.tasks import translation
 from transformer.tasks.saved_model import SavedModel
 from transformer.tools.pages import attention_view, beam_view, page
@@ -41,8 +43,8 @@ def _inside(
 ) -> list[Section]:
     """Returns the sections of the model's attention and search."""
     [ids] = run.vocabulary.source.encode([text])
-    if len(ids) > min(LONGEST, translator.decode.max_length):
-        return [Section("Attention", [f"Not drawn: the sentence has more than {LONGEST} pieces."])]
+    if len(ids) > (most := min(LONGEST, translator.decode.max_length)):
+        return [Section("Attention", [f"Not drawn: the sentence has more than {most} pieces."])]
     sections = []
     tagged = tokenizer.tagged(translator.decode.tag, text)
     attention = attention_view.pair_example(run, tagged, hypotheses[0].text)
@@ -78,8 +80,7 @@ def load(
     size.
     """
     run, decode = translation.load(config, folder), config.decode
-    change = lambda n: {**decode, "num_hypotheses": n}
-    make = lambda n: translation.translator(config, folder, run, change(n))
+    make = lambda n: translation.translator(config, folder, run, {**decode, "num_hypotheses": n})
     # For one hypothesis, search as --mode=translate does.
     method = (one := make(1)).method
     num_best = decode.num_samples if method.draws else decode.beam_width
@@ -92,7 +93,10 @@ def load(
         with layout.launching(run.params):
             return html(run, translators[1], text, hypotheses, names=names, name=name)
 
-    lines = Path(options.warm_up).read_text("utf-8").splitlines() if options.warm_up else ["."]
+    lines = ["."]
+    if options.warm_up:
+        with paths.path(options.warm_up).open("rb") as file:
+            lines = [*mode_lines.read(file)]
     # Batches are padded to powers of 4.
     for size in (4**k for k in range(16) if 4**k <= options.batch_lines):
         for start in range(0, len(lines), size):

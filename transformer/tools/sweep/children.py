@@ -145,8 +145,7 @@ def _terminate(running: Sequence[Child]) -> None:
 
 def newest_step(run: Run) -> int:
     """Returns the newest step in a run's metrics.jsonl, 0 if it has none."""
-    file = run.workdir / log.METRICS
-    steps = re.findall(rb'"step": (\d+)', _tail(file))
+    steps = re.findall(rb'"step": (\d+)', _tail(run.workdir / log.METRICS))
     return max(map(int, steps), default=0)
 
 

@@ -98,8 +98,7 @@ def score_table(summaries: Sequence[Summary], best_by: str) -> Table:
         rows[-1].append(spread(summary.scores(best_by)).in_words(best_by))
         change, p = difference(summaries, i, best_by), summary.p
         known = i and not math.isnan(change)
-        rows[-1].append(_signed(best_by, change) if known else "-")
-        rows[-1].append(_p(p) if p else "-")
+        rows[-1] += [_signed(best_by, change) if known else "-", _p(p) if p else "-"]
     return Table(columns, rows)
 
 
@@ -172,15 +171,12 @@ def sections(summaries: Sequence[Summary], best_by: str, best_is: str) -> list[S
         keys = [f"{key}={settings.show(value)}" for key, value in row.overrides.items()]
         rows.append([row.name, row.config, ", ".join(keys) or "-"])
     command = shlex.join(["python", "launch.py", *summaries[0].row.runs[0].arguments])
+    first = f"The first run: `{command}`"
+    scores = [*about(summaries, best_by, best_is), table, *_plot(summaries, best_by), further]
     failed = {x.run.name: x.failure for row in summaries for x in row.outcomes if x.failure}
     shown = [
-        Section(
-            "Scores",
-            [*about(summaries, best_by, best_is), table, *_plot(summaries, best_by), further],
-        ),
-        Section(
-            "Rows", [Table(["row", "config", "its keys"], rows), f"The first run: `{command}`"]
-        ),
+        Section("Scores", scores),
+        Section("Rows", [Table(["row", "config", "its keys"], rows), first]),
         Section("Without a result", [failed] if failed else []),
     ]
     return [section for section in shown if section.parts]
