@@ -60,7 +60,7 @@ def name_and_key(config: ConfigDict, split: str) -> tuple[str, str]:
     'train', 'validation' and 'test' have a key in `config.data`; other names are the corpus's own.
     """
     if split in corpora.SPLITS:
-        return config.data[split], f"config.data.{split}"
+        return config.data.get(split, split), f"config.data.{split}"
     return split, "config.evaluate.split"
 
 

@@ -36,9 +36,10 @@ def test_a_model_that_cannot_be_decoded_is_one_line(tmp_path, monkeypatch):
 
 
 def test_an_epoch_has_most_of_the_text(tmp_path):
+    lines = language.write_text(tmp_path)
     config = language.config(tmp_path)
     task = prepare.prepare(config, tmp_path / "run")
-    num_tokens = sum(len(line) + 1 for line in language.write_text(tmp_path)[:48])
+    num_tokens = sum(len(line) + 1 for line in lines[:48])
     total = sum(task.batches[t]["weights"].sum() for t in range(len(task.batches)))
     assert total == -(-num_tokens // 12) * 12
     assert f"{num_tokens:,} training tokens" in task.about

@@ -58,9 +58,10 @@ def test_attention_by_cudnn_moves_less(use_kernels):
 @pytest.mark.parametrize("topology", ["h100:8", "v5e:2x4"])
 def test_a_plan_by_the_compiler_of_its_devices(topology):
     """The training step: its gradient is summed once, and its bound is by its longest time."""
+    kind = devices(topology)[0].device_kind
     with mock.patch.dict(os.environ):
         plan = planned(plan__topology=topology, plan__num_devices=0)
-    assert (plan["device"], plan["devices"]) == (devices(topology)[0].device_kind, 8)
+    assert (plan["device"], plan["devices"]) == (kind, 8)
     [gradient] = plan["collectives"]
     assert gradient["kind"] == "all-reduce"
     assert gradient["bytes"] == pytest.approx(4 * PARAMETERS, rel=0.01)

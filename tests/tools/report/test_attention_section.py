@@ -102,9 +102,10 @@ def test_a_pair_s_words(classified):
 
 def test_a_language_model_s_past(tmp_path):
     language.write_text(tmp_path)
+    config = language.config(tmp_path)
     run = workdirs.load(workdirs.write(tmp_path / "run", task="language_modelling"))
     characters = corpora.vocabulary({"text.characters": b" abcdehnst"}, "characters")
-    run.config.update(language.config(tmp_path))
+    run.config.update(config)
     model = language.model(vocab_size=len(characters), max_positions=12)
     loaded = insides.inside(run, model, language.parameters(model), [{"input": "the cat"}])
     insides.write_vocabulary(run, "text.characters", b" abcdehnst")
