@@ -170,8 +170,8 @@ def check_same_run(
     compared = ["task", "architecture", "optimizer.name", *bound, *dropped]
     for key in compared:
         unknown = key.endswith(("fingerprint", "_language")) and not current[key]
-        is_compared = key in saved or key.startswith("optimizer.arguments.")
-        if is_compared and current.get(key) != saved.get(key) and not unknown:
+        is_new = key.startswith("optimizer.arguments.") and "optimizer.name" in saved
+        if (key in saved or is_new) and current.get(key) != saved.get(key) and not unknown:
             old = repr(saved[key]) if key in saved else "(no value)"
             now = f"it is {current[key]!r}" if key in current else "it has no value"
             raise UserError(
