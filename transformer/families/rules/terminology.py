@@ -101,7 +101,7 @@ def extend(
     is_whole_BP = (phrases_BPL == END).any(axis=2)
     log_probs_BWV, cache = beam_search.next_log_probs(step, memory, bounds, state, never, rules)
     V = log_probs_BWV.shape[-1]
-    progress_BWP = progress(state.live_tokens_BWT, t, phrases_BPL, goes_on)
+    progress_BWP, is_ended_BWP = progress(state.live_tokens_BWT, t, phrases_BPL, goes_on)
     lengths_B1P = ((phrases_BPL != PAD) & (phrases_BPL != END)).sum(axis=-1)[:, None]
     place_BWP1 = jnp.minimum(progress_BWP, lengths_B1P - 1)[..., None]
     next_BWP = selection.take_along_axis(phrases_BPL[:, None], place_BWP1, axis=3)[..., 0]
@@ -109,11 +109,11 @@ def extend(
     is_too_early_BW &= (t < bounds.max_length_B)[:, None]
     is_out_BWV = is_too_early_BW[:, :, None] & (jnp.arange(V) == END)
     if goes_on:
-        ended_BWP = ended(state.live_tokens_BWT, t, phrases_BPL, goes_on) & is_whole_BP[:, None]
+        ends_BW1 = (is_ended_BWP & is_whole_BP[:, None]).any(axis=2, keepdims=True)
         # But another phrase may go on: "eat" with "ers".
         is_begun_BWP = (progress_BWP > 0) & (progress_BWP < lengths_B1P)
         is_next_BWPV = (next_BWP[..., None] == jnp.arange(V)) & is_begun_BWP[..., None]
-        is_out_BWV |= ended_BWP.any(axis=2)[..., None] & jnp.array(goes_on) & ~is_next_BWPV.any(2)
+        is_out_BWV |= ends_BW1 & jnp.array(goes_on) & ~is_next_BWPV.any(axis=2)
     log_probs_BWV = jnp.where(is_out_BWV, -jnp.inf, log_probs_BWV)
     live_BW = beam_search.continued_log_probs(state)
     log_probs_BX = (log_probs_BWV + live_BW[:, :, None]).reshape(B, W * V)
@@ -128,7 +128,7 @@ def extend(
     log_probs_BN = jnp.where(is_same_BNN.any(axis=2), -jnp.inf, log_probs_BN)
     _, parents_BN, tokens_BNT, ends_BN = beam_search.continuations(log_probs_BN, index_BN, V, state)
 
-    progress_BNP = progress(tokens_BNT, t + 1, phrases_BPL, goes_on)
+    progress_BNP, _ = progress(tokens_BNT, t + 1, phrases_BPL, goes_on)
     # At max_length all beams end. Those that lack a phrase count only if there are no others.
     is_met_BNP = progress_BNP == lengths_B1P
     is_whole_BN = is_met_BNP.all(axis=2) | ~ends_BN
@@ -150,30 +150,14 @@ def extend(
     return beam_search.select(candidates, cache, state, bounds, **options)
 
 
-def progress(tokens_BWT: Array, t: Array, phrases_BPL: Array, goes_on: tuple = ()) -> Array:
-    """Returns how many tokens of each phrase [B, W, P] the first t tokens have, from its beginning.
+def progress(
+    tokens_BWT: Array, t: Array, phrases_BPL: Array, goes_on: tuple[bool, ...]
+) -> tuple[Array, Array]:
+    """Returns how far the first t tokens are in each phrase, and whether they end with all of it.
 
-    All, if the phrase is anywhere; otherwise those that the hypothesis ends with. Of "red cat",
-    "a red" has 1, "a red dog" 0. `goes_on` is as in `extend`.
-    """
-    count_BWPT, is_whole_BWPT, is_last_BWPT = compared(tokens_BWT, t, phrases_BPL, goes_on)
-    return jnp.where(is_whole_BWPT | is_last_BWPT, count_BWPT, 0).max(axis=-1)
-
-
-def ended(tokens_BWT: Array, t: Array, phrases_BPL: Array, goes_on: tuple = ()) -> Array:
-    """Returns whether the first t tokens end with each phrase, [B, W, P]."""
-    count_BWPT, is_whole_BWPT, is_last_BWPT = compared(tokens_BWT, t, phrases_BPL, goes_on)
-    return (is_whole_BWPT & is_last_BWPT & (count_BWPT > 0)).any(axis=-1)
-
-
-def compared(
-    tokens_BWT: Array, t: Array, phrases_BPL: Array, goes_on: tuple
-) -> tuple[Array, Array, Array]:
-    """Compares phrases with the first t tokens from each position on.
-
-    Returns, each [B, W, P, T], how many tokens agree before the first that does not, whether these
-    are all of the phrase, and whether they end with token t - 1. A phrase's END stands for the end
-    of a word: no token, or none that goes on.
+    Progress [B, W, P] is the number of the phrase's tokens from its beginning: all, if the phrase
+    is anywhere; otherwise those that the hypothesis ends with. Of "red cat", "a red" has 1, "a red
+    dog" 0. A phrase's END stands for the end of a word: no token, or none that `goes_on`.
     """
     (B, W, T), (_, P, L) = tokens_BWT.shape, phrases_BPL.shape
     lengths_BP1 = (phrases_BPL != PAD).sum(axis=-1, keepdims=True)
@@ -189,11 +173,14 @@ def compared(
         agree_BWPT &= (n < lengths_BP1)[:, None]
         return agree_BWPT, count_BWPT + agree_BWPT
 
+    # From each position on, how many tokens agree before the first that does not.
     begun = jnp.ones((B, W, P, T), bool), jnp.zeros((B, W, P, T), jnp.int32)
     _, count_BWPT = jax.lax.fori_loop(0, L, compare, begun)
     is_whole_BWPT = count_BWPT == lengths_BP1[:, None]
     count_BWPT -= is_whole_BWPT & (phrases_BPL == END).any(axis=2)[:, None, :, None]
-    return count_BWPT, is_whole_BWPT, jnp.arange(T) + count_BWPT == t
+    is_last_BWPT = jnp.arange(T) + count_BWPT == t
+    progress_BWP = jnp.where(is_whole_BWPT | is_last_BWPT, count_BWPT, 0).max(axis=-1)
+    return progress_BWP, (is_whole_BWPT & is_last_BWPT & (count_BWPT > 0)).any(axis=-1)
 
 
 def allocated(log_probs_BN: Array, bank_BN: Array) -> Array:
