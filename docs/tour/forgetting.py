@@ -1,7 +1,8 @@
 """What is left of a letter in a recurrent network's last state, by how long ago it was read."""
 
 import functools
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 
 import flax.linen as nn
 import jax
@@ -27,6 +28,7 @@ CELLS = {
     "tanh, normalised": Cell("rnn", D, 0.0, normalised=True),
     "LSTM, normalised": Cell("lstm", D, 1.0, normalised=True),
 }
+ACTIVATIONS = {"tanh": jnp.tanh, "ReLU": nn.relu, "GELU": nn.gelu}
 TRAINED = ("tanh", "ReLU", "GRU", "LSTM, forget bias 1")
 COLOUR = charts.CATEGORIES["light"]
 COLOURS = [*COLOUR[:4], COLOUR[3], COLOUR[0], COLOUR[3], "black"]
@@ -123,8 +125,37 @@ def saturation() -> picture.Chart:
     return {**size, "data": {"values": rows}, "layer": [line, *marked]}
 
 
+def norms(activation: Callable, factor: float) -> list[float]:
+    """Returns |h| by letters read, where U is `factor` times an orthogonal matrix."""
+    x_BTD = random.normal(random.key(1), (32, FAR, D)) * D**-0.5
+    W, U = (nn.initializers.orthogonal()(random.key(i), (D, D)) for i in range(2))
+    step = lambda h, x_BD: (activation(x_BD @ W + h @ U * factor),) * 2
+    _, h_TBD = jax.lax.scan(step, jnp.zeros((32, D)), x_BTD.swapaxes(0, 1))
+    return jnp.linalg.norm(h_TBD, axis=-1).mean(axis=1).tolist()
+
+
+def growth() -> picture.Chart:
+    """Returns how long the state gets: above one, a ReLU lets it grow without end."""
+    rows = []
+    for (name, activation), factor in itertools.product(ACTIVATIONS.items(), (1, 2)):
+        lengths = norms(activation, factor)
+        print(f"{name}, U times {factor}: norm {lengths[-1]:.2g} after {FAR} letters")
+        of = {"of": name, "U": f"U × {factor}"}
+        rows += [{**of, "letters read": k, "norm": y} for k, y in enumerate(lengths, start=1)]
+    legend = {"title": None, "sort": None}
+    encoding = {
+        "x": {"field": "letters read", "type": "quantitative"},
+        "y": {"field": "norm", "type": "quantitative", "title": None, "scale": {"type": "log"}},
+        "color": {"field": "of", **legend},
+        "strokeDash": {"field": "U", **legend},
+    }
+    encoding["y"]["axis"] = {"format": ".0e", "tickCount": 4}
+    size = {"title": "Norm of the state", "width": 200, "height": 120}
+    return {**size, "data": {"values": rows}, "mark": "line", "encoding": encoding}
+
+
 def show() -> picture.Chart:
-    """Returns tanh, gradients before training, and what is said right of each letter after it."""
+    """Returns tanh, norms and gradients before training, and what is said right after it."""
     networks = {name: nn.RNN(cell) for name, cell in CELLS.items()}
     gradients = {name: gradient(x) for name, x in {**networks, "attention": Attention()}.items()}
     one = {name: accuracy(networks[name]) for name in TRAINED}
@@ -135,6 +166,6 @@ def show() -> picture.Chart:
     left = chart("Gradient before training", gradients, SHOWN, log)
     middle = chart("Said right, one direction", one, range(LENGTH), share)
     right = chart("Said right, two directions", two, range(LENGTH), share)
-    rows = [saturation(), {"hconcat": [left, middle, right]}]
-    own = {"color": "independent", "strokeDash": "independent"}
-    return {"vconcat": rows, "resolve": {"scale": own}}
+    own = {"resolve": {"scale": {"color": "independent", "strokeDash": "independent"}}}
+    rows = [{"hconcat": [saturation(), growth()], **own}, {"hconcat": [left, middle, right]}]
+    return {"vconcat": rows, **own}
