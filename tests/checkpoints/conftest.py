@@ -44,4 +44,4 @@ def three_steps():
 
 @pytest.fixture
 def copy(three_steps, tmp_path):
-    return shutil.copytree(three_steps, tmp_path / "copy")
+    return shutil.copytree(three_steps, tmp_path, dirs_exist_ok=True)

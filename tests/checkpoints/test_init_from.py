@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from helpers import tiny
 from helpers.checkpoints import checkpoints_of, flip_a_bit
+from helpers.layouts import layout_of
 
 from transformer.checkpoints import weights
 from transformer.checkpoints.weights import flatten, unflatten
-from transformer.distributed import layout
 from transformer.distributed.layout import state_shardings
 from transformer.errors import UserError
 
@@ -27,22 +27,19 @@ def save(folder, identity=IDENTITY, **scores):
     """A run whose checkpoint of step 10 + i, of params(i), has a score."""
     checkpoints = checkpoints_of(folder, keep=3, identity=identity)
     for i, score in scores.items():
-        step, tree = int(i[1:]), jax.device_put(params(int(i[1:])), place().replicated)
+        step, place = int(i[1:]), layout_of("jit", 1).replicated
+        tree = jax.device_put(params(step), place)
         checkpoints.save(step, tree, {"opt_state": (), "skipped": tree["header"]})
         checkpoints.save_best(step, tree, score)
     checkpoints.close()
     return folder
 
 
-def place(strategy="jit", num_devices=1, mesh=(0, 1, 1)):
-    return layout.make_layout(strategy, mesh, num_devices)
-
-
-def load(folder, new=None, skip="", identity=IDENTITY, run_layout=None):
+def load(folder, new=None, skip="", identity=IDENTITY, where=("jit", 1)):
     shapes = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), params(9) if new is None else new
     )
-    return weights.load_init_from(str(folder), skip, identity, run_layout or place(), shapes)
+    return weights.load_init_from(str(folder), skip, identity, layout_of(*where), shapes)
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +48,12 @@ def saved(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "run_layout", [("pmap", 8), ("jit", 1), ("jit", 8, (2, 2, 2))], ids=lambda x: f"{x[0]}-{x[1]}"
+    "where", [("pmap", 8), ("jit", 1), ("jit", 8, (2, 2, 2))], ids=lambda x: f"{x[0]}-{x[1]}"
 )
-def test_the_best_params_come_as_training_holds_them(saved, run_layout):
-    run_layout = place(*run_layout)
-    started = unflatten(flatten(params(9)) | load(saved, run_layout=run_layout))
+def test_the_best_params_come_as_training_holds_them(saved, where):
+    started = unflatten(flatten(params(9)) | load(saved, where=where))
     tiny.assert_same_bits(started, params(2))
-    expected = state_shardings(params(9), run_layout)
+    expected = state_shardings(params(9), layout_of(*where))
     for x, sharding in zip(jax.tree.leaves(started), jax.tree.leaves(expected), strict=True):
         assert x.sharding.is_equivalent_to(sharding, x.ndim)
 

@@ -133,7 +133,7 @@ def test_of_two_bests_the_better_one_counts(saved, opened, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("files", [0, 3])
-def test_a_best_that_was_being_deleted_is_not_used(copy, files, monkeypatch):
+def test_a_best_that_was_being_deleted_is_not_used(copy, opened, files, monkeypatch):
     """However many files are left: the newer best is complete, and training deletes the rest."""
     half = shutil.copytree(copy / "best" / "2", copy / "best" / "1")
     with monkeypatch.context() as patch:
@@ -142,9 +142,7 @@ def test_a_best_that_was_being_deleted_is_not_used(copy, files, monkeypatch):
     for file in [path for path in half.rglob("*") if path.is_file()][:files]:
         file.unlink()
     assert load(copy, "best")[1] == [2]
-    checkpoints = checkpoints_of(copy, keep=3)
-    assert restore(checkpoints)[0] == 3
-    checkpoints.close()
+    assert restore(opened())[0] == 3
     assert steps(copy / "best") == [2]
 
 
@@ -203,7 +201,7 @@ def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, caplo
         shutil.rmtree(copy)
 
 
-def test_what_the_disk_cannot_read_ends_the_run_and_is_not_deleted(copy, monkeypatch):
+def test_what_the_disk_cannot_read_ends_the_run_and_is_not_deleted(copy, opened, monkeypatch):
     """It may be intact, and read when the run is started again."""
     digest, before = checksums._digest, contents(copy)
 
@@ -212,14 +210,13 @@ def test_what_the_disk_cannot_read_ends_the_run_and_is_not_deleted(copy, monkeyp
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
         return digest(path)
 
-    checkpoints = checkpoints_of(copy, keep=3)
+    checkpoints = opened()
     with monkeypatch.context() as patch:
         patch.setattr(checksums, "_digest", fail)
         with pytest.raises(OSError, match=r"checkpoints/3/params/d"):
             restore(checkpoints)
     assert contents(copy) == before
     assert restore(checkpoints)[0] == 3
-    checkpoints.close()
 
 
 def test_without_a_whole_checkpoint_nothing_is_deleted(copy):
@@ -233,13 +230,12 @@ def test_without_a_whole_checkpoint_nothing_is_deleted(copy):
     assert contents(copy) == before
 
 
-def test_a_damaged_best_is_replaced(copy, caplog):
+def test_a_damaged_best_is_replaced(copy, opened, caplog):
     flip_a_bit(next((copy / "best" / "2").rglob("d/*")))
-    checkpoints = checkpoints_of(copy, keep=3)
+    checkpoints = opened()
     assert restore(checkpoints)[0] == 3
     assert f"damaged: {copy / 'best' / '2'}" in caplog.text
     assert checkpoints.save_best(4, state(5)[0], 1.0)
-    checkpoints.close()
     assert steps(copy / "best") == [4]
     tiny.assert_same_bits(load(copy, "best")[0], state(5)[0])
 

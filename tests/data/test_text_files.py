@@ -36,7 +36,9 @@ def test_two_files_by_name(text, tmp_path):
         ({"train.de.gz": gzip.compress(lines(GERMAN) * 999)[:-20]}, r"train\.de\.gz is corrupt"),
         ({"train.de.gz": lines(GERMAN)}, r"train\.de\.gz is corrupt"),
         ({"train.de.xz": lzma.compress(lines(GERMAN) * 999)[:-20]}, r"train\.de\.xz is corrupt"),
-        ({"train.de.xz": lines(GERMAN)}, r"train\.de\.xz is corrupt"),
+        ({"train.de.xz": b"a\n"}, r"train\.de\.xz is corrupt, or not in the format of its name"),
+        # The older format, which has no check of its content.
+        ({"train.de.xz": lzma.compress(b"a\nb\n", lzma.FORMAT_ALONE)}, r"train\.de\.xz is corrupt"),
         ({"train.de/a": b""}, r"expected one of .*, found none; .* has train\.de, train\.en"),
         ({"train.ko": b""}, r"one of .*de, .*de\.gz, .*xz, found none; .* train\.en, train\.ko"),
         ({"train.de": b"a\n", "train.de.gz": b""}, r"found .*train\.de and .*train\.de\.gz; "),

@@ -7,19 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from helpers import miniature_wmt
 from helpers.checkpoints import flip_a_bit
 from helpers.corpora import TEST, TRAIN, VALIDATION, catalogue, prepared
+from helpers.runs import ROOT
 
 import launch
 from transformer import errors
 from transformer.data import tfds_corpora
 from transformer.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "--config=configs/wmt_base.py"
 
 STEPS = {"train.num_steps": 4, "train.log_every": 1, "train.save_every": 2, "evaluate.every": 2}

@@ -68,25 +68,20 @@ def assert_same_run(actual, expected):
             np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5, err_msg=str(path))
 
 
-def assert_learns(run, **changes):
-    """The loss falls, and every parameter moves by a thousand times the tolerance."""
-    curve, after = run
-    losses = [sums["loss"] / sums["weight"] for sums in curve]
-    assert len(losses) == STEPS
-    assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3  # batches differ
-    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
-    before = first_state(layout_of("jit", 1), **changes).params
-    moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, after)
-    assert min(jax.tree.leaves(moved)) > 1e-2
-
-
 @pytest.mark.parametrize("name", ["plain", "dropout"])
 def test_one_device_learns(name):
-    """From batches that give devices different numbers of tokens, one of them none."""
+    """From batches that give devices different numbers of tokens, one of them none: the loss falls,
+    and every parameter moves by a thousand times the tolerance."""
     shares = batch(0, 16)["weights"].reshape(8, -1).sum(axis=1)
     assert len(set(shares.tolist())) >= 5
     assert shares.min() == 0
-    assert_learns(one_device(name), **MODELS[name])
+    curve, after = one_device(name)
+    losses = [sums["loss"] / sums["weight"] for sums in curve]
+    assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3  # batches differ
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
+    before = first_state(layout_of("jit", 1), **MODELS[name]).params
+    moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, after)
+    assert min(jax.tree.leaves(moved)) > 1e-2
 
 
 # (data, fsdp, tensor): each axis alone, and all three.
@@ -118,37 +113,20 @@ def test_experts_are_on_the_devices_of_the_axis_tensor():
         assert kernels[name]["kernel"].addressable_shards[0].data.shape == shape
 
 
-@pytest.fixture(scope="module")
-def abstract():
-    """A function of a mesh: a larger model's step, its abstract state and a batch."""
-    sizes = {"d_model": 128, "d_ff": 512, "key_size": 16, "value_size": 16}
-    changes = DIVISIBLE | sizes | {"source_vocab_size": 1024, "target_vocab_size": 1024}
-    large, rows = model(**changes), batch(0, 64)
-
-    def initial(rng):
-        init = lambda rng: large.init(rng, **rows["inputs"], train=False)["params"]
-        return init_state(init(rng), ADAM)
-
-    shapes = jax.eval_shape(initial, jax.random.key(0))
-
-    def on_mesh(mesh):
-        eight = layout_of("jit", 8, mesh)
-        state = layout.to_restore(shapes, eight)
-        return step(eight, state, **changes), state, rows
-
-    return on_mesh
-
-
 def megabytes(tree):
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)) / 1e6
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", [(1, 8, 1), (2, 2, 2)], ids=str)
-def test_memory_falls_as_the_state_is_sharded(abstract, mesh):
+def test_memory_falls_as_the_state_is_sharded(mesh):
     """By the compiled program's memory analysis; norms and outputs' biases stay replicated."""
-    update, state, rows = abstract(mesh)
-    memory = update.lower(state, rows).compile().memory_analysis()
+    sizes = {"d_model": 128, "d_ff": 512, "key_size": 16, "value_size": 16}
+    changes = DIVISIBLE | sizes | {"source_vocab_size": 1024, "target_vocab_size": 1024}
+    first = lambda key: init_state(init(model(**changes))(key), ADAM)
+    eight, rows = layout_of("jit", 8, mesh), batch(0, 64)
+    state = layout.to_restore(jax.eval_shape(first, jax.random.key(0)), eight)
+    memory = step(eight, state, **changes).lower(state, rows).compile().memory_analysis()
     data, fsdp, tensor = mesh
     expected = megabytes(state) / (fsdp * tensor) + megabytes(rows) / (data * fsdp)
     assert megabytes(state) > 5

@@ -71,31 +71,22 @@ def test_each_device_micro_batch_step_and_seed_has_its_own_random_numbers():
     assert len({*first, *of_step, *of_seed}) == 3 * 8
 
 
-@pytest.fixture(scope="module")
-def compiled():
-    """The names of the functions compiled so far: a list that grows as JAX compiles."""
-    names = []
-
-    def listen(event, seconds, **about):
-        if event.endswith("backend_compile_duration"):
-            names.append(about.get("fun_name"))
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    return names
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
 )
-def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_path):
+def test_one_program_for_first_and_restored_state(strategy, mesh, tmp_path):
     """A first state with other shardings than the step's output would be compiled for again."""
     run_layout = layout_of(strategy, 8, mesh)
     places = [tiny.place(batch(t, 16), run_layout) for t in range(4)]
     checkpoints = checkpoints_of(tmp_path)
     state = restore_or_init(init(model()), ADAM, 0, checkpoints, run_layout)
     update = step(run_layout, state)
-    counts = []
+    compiled, counts = [], []
+
+    def listen(event, seconds, **about):  # for the rest of the process
+        if event.endswith("backend_compile_duration"):
+            compiled.append(about.get("fun_name"))
 
     def advance(state, t):
         compiled.clear()
@@ -103,6 +94,7 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_
         counts.append(len(compiled))
         return state
 
+    jax.monitoring.register_event_duration_secs_listener(listen)
     for t in range(3):
         state = advance(state, t)
     save(checkpoints, 3, state, run_layout)

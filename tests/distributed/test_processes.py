@@ -48,17 +48,14 @@ def test_a_second_ctrl_c_stops_at_once():
 @pytest.mark.parametrize("number", STOPPING)
 def test_a_signal_that_is_ignored_at_the_start_stays_ignored(number):
     """As SIGHUP is under nohup, and Ctrl-C in a script's background jobs."""
-    before = signal.signal(number, signal.SIG_IGN)
-    try:
-        with processes.stop_signals() as signalled:
-            signal.raise_signal(number)
-            assert not signalled()
-            signal.raise_signal(next(n for n in STOPPING if n != number))
-            assert signalled()
-            signal.raise_signal(number)
-        assert signal.getsignal(number) == signal.SIG_IGN
-    finally:
-        signal.signal(number, before)
+    signal.signal(number, signal.SIG_IGN)
+    with processes.stop_signals() as signalled:
+        signal.raise_signal(number)
+        assert not signalled()
+        signal.raise_signal(next(n for n in STOPPING if n != number))
+        assert signalled()
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == signal.SIG_IGN
 
 
 @pytest.mark.parametrize(

@@ -13,23 +13,24 @@ from transformer.distributed import layout
 VOCABULARY = "some pieces"
 IDENTITY = {"vocabulary": VOCABULARY}
 ADAM = optax.adam(0.1)
+steps = store.all_steps
 
 
-def state(seed, num_devices=1):
+def state(seed):
     """Returns random (params, opt_state), with values that a cast would change."""
     random = np.random.default_rng(seed)
     draw = lambda *shape: random.standard_normal(shape, np.float32)
     parameters = {"embedding": {"embedding": draw(300, 16)}, "layer_0": {"kernel": draw(16, 2, 8)}}
     parameters["layer_0"]["bias"] = np.array([-0.0, 1e-45, np.inf, np.nan, 1 / 3], np.float32)
-    whole = layout.make_layout("jit", num_devices=num_devices).replicated
+    whole = layout.make_layout("jit", num_devices=1).replicated
     optimizer_state = jax.tree.map(
         lambda x: draw(*x.shape) if x.ndim else np.int32(seed + 1), ADAM.init(parameters)
     )
     return jax.device_put((parameters, optimizer_state), whole)
 
 
-def abstract(tree, num_devices=1):
-    whole = layout.make_layout("jit", num_devices=num_devices).replicated
+def abstract(tree):
+    whole = layout.make_layout("jit", num_devices=1).replicated
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), tree)
 
 
@@ -38,13 +39,13 @@ def checkpoints_of(workdir, keep=1, every=1, identity=IDENTITY, best_is="highest
     return manager.Checkpoints(workdir, **options)
 
 
-def restore(checkpoints, num_devices=1):
-    return checkpoints.restore(*abstract(state(0), num_devices))
+def restore(checkpoints):
+    return checkpoints.restore(*abstract(state(0)))
 
 
-def assert_restores(checkpoints, step, seed=None, num_devices=1):
+def assert_restores(checkpoints, step, seed=None):
     """Asserts that `step`, of state(seed), is restored bit for bit; returns the arrays."""
-    restored_step, *restored = restore(checkpoints, num_devices)
+    restored_step, *restored = restore(checkpoints)
     assert restored_step == step
     tiny.assert_same_bits(tuple(restored), state(step if seed is None else seed))
     return restored
@@ -53,10 +54,6 @@ def assert_restores(checkpoints, step, seed=None, num_devices=1):
 def load(workdir, which, average_last=3, vocabulary=VOCABULARY):
     options = {"weights": which, "average_last": average_last}
     return weights.load(workdir, abstract(state(0)[0]), {"vocabulary": vocabulary}, **options)
-
-
-def steps(folder):
-    return store.all_steps(folder)
 
 
 def contents(folder):

@@ -1,7 +1,9 @@
 """Small corpora and vocabularies of them."""
 
+import io
 import random
 
+import sentencepiece
 from ml_collections import ConfigDict
 
 from transformer.data import corpora, tokenizer
@@ -58,6 +60,15 @@ def learn(seed, size=290):
     return tokenizer.load(model, "test")
 
 
+def sentencepiece_model(sentences, **options):
+    """The bytes of a model that SentencePiece's own trainer makes."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_writer=model, minloglevel=2, **options
+    )
+    return model.getvalue()
+
+
 def vocabulary(contents, kind="bpe", normalisation=""):
     options = {"kind": kind, "normalisation": normalisation}
     return vocabularies.load(ConfigDict({"vocabulary": options}), contents, "test")
@@ -83,11 +94,6 @@ ENGLISH = ["A house .", "two houses", "", "three 🏠"]
 
 def lines(sentences, end="\n"):
     return "".join(sentence + end for sentence in sentences).encode()
-
-
-def one_line(error):
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def prepared(folder):

@@ -6,9 +6,6 @@ import numpy as np
 from helpers import tiny
 
 from transformer.distributed import layout
-from transformer.distributed.parallel_step import compile_step
-from transformer.training import start, update
-from transformer.training.start import restore_or_init
 
 ADAM = tiny.adam()
 
@@ -43,20 +40,3 @@ def step(layout, state, accumulate=1, **changes):
 
 def first_state(layout, **changes):
     return tiny.first_state(layout, model(**changes), batch(0, 16)["inputs"], ADAM)
-
-
-def after_steps(config, task, layout, count=3):
-    """(params, metrics) of any task after steps of SGD, from the params of `task.init`.
-
-    Not of Adam, which would divide a gradient that is zero but for rounding by its own size.
-    """
-    config = config.copy_and_resolve_references()
-    config.optimizer = {"name": "sgd", "arguments": {}, "clip_norm": 1.0, "frozen": ""}
-    config.optimizer.schedule = {"name": "constant_schedule", "value": 0.5}
-    optimizer, train_step = update.make_step(config, task.loss)
-    state = restore_or_init(task.init, optimizer, 0, None, layout)
-    compiled = compile_step(train_step, layout, state)
-    for t in range(count):
-        batch, _ = start.load_batch(task.batches, layout, 1, t)
-        state, metrics = compiled(state, batch)
-    return state.params, metrics

@@ -2,6 +2,7 @@
 
 import os
 import struct
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -11,6 +12,7 @@ from transformer.tasks import losses, saved_model, translation
 from transformer.workdir.log import read
 from transformer.workdir.saved_config import read_config
 
+ROOT = Path(__file__).resolve().parents[2]
 # The environment of a process with one device, which computes a part of what eight do.
 FLAGS = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
 ONE_DEVICE = {**os.environ, "XLA_FLAGS": FLAGS}

@@ -72,17 +72,13 @@ def test_attention_is_the_papers_formula(text):
     np.testing.assert_allclose(apply(module, variables, x, view)[0], expected, atol=2e-5)
 
 
-def keep(weights):
-    """No dropout."""
-    return weights
-
-
 def test_a_query_with_nothing_to_attend_to_gets_zeros_and_no_gradient(text):
     mask = np.array(text[1].mask_BTS)
     mask[1, 2] = False
     random = np.random.default_rng(3)
     scores = random.standard_normal((2, H, 7, 7)).astype(np.float32)
     values = random.standard_normal((2, H, 7, C)).astype(np.float32)
+    keep = lambda weights: weights  # no dropout
 
     context, weights = attention.attend(scores, mask, values, keep)
     assert (context[1, 2] == 0).all()

@@ -13,6 +13,8 @@ from helpers.layers import paper, randomised
 from transformer.models import boxes, dense
 
 D, F = 64, 96
+# The share of a normal distribution that lies below a number.
+below = np.vectorize(lambda z: (1 + math.erf(z / math.sqrt(2))) / 2)
 
 
 def layer(box, **changes):
@@ -20,22 +22,26 @@ def layer(box, **changes):
     return boxes.part(box, getattr(options, box), options=options, dtype=jnp.float32)()
 
 
-@pytest.mark.parametrize("activation", registered("feed_forward", "relu", "gelu"))
-def test_feed_forward_is_equation_2(activation):
+@pytest.mark.parametrize("name", registered("feed_forward", "relu", "gelu", "gated"))
+def test_feed_forward_is_equation_2(name):
+    """With a gate, Shazeer 2020, equation 6, with biases: GLU by its sigmoid."""
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
-    module = layer("feed_forward", feed_forward=activation)
+    part = "gated(activation='sigmoid')" if name == "gated" else name
+    module = layer("feed_forward", feed_forward=part)
     variables = randomised(module.init(jax.random.key(0), x, None, train=False))
-    inner, outer = variables["params"]["inner"], variables["params"]["outer"]
-    h = np.asarray(x, np.float64) @ inner["kernel"] + inner["bias"]
-    phi = np.vectorize(lambda z: (1 + math.erf(z / math.sqrt(2))) / 2)
-    h = np.maximum(h, 0) if activation == "relu" else h * phi(h)
-    expected = h @ outer["kernel"] + outer["bias"]
+    p = variables["params"]
+    linear = lambda name, x: np.float64(x) @ p[name]["kernel"] + p[name]["bias"]
+    h = linear("inner", x)
+    if name == "gated":
+        h = 1 / (1 + np.exp(-h)) * linear("gate", x)
+    else:
+        h = np.maximum(h, 0) if name == "relu" else h * below(h)
+    expected = linear("outer", h)
     np.testing.assert_allclose(module.apply(variables, x, None, train=False), expected, atol=2e-5)
 
 
 def test_gelu_and_its_gradient_are_exact():
     x = np.linspace(-9, 9, 1001, dtype=np.float32)
-    below = np.vectorize(lambda z: (1 + math.erf(z / math.sqrt(2))) / 2)
     phi = below(np.float64(x))
     density = np.exp(-(np.float64(x) ** 2) / 2) / math.sqrt(2 * math.pi)
     gelu = dense.gelu
@@ -47,20 +53,6 @@ def test_gelu_and_its_gradient_are_exact():
     phi = below(np.float64(x))
     assert gelu(x).dtype == jnp.bfloat16
     np.testing.assert_allclose(np.float64(gelu(x)), np.float64(x) * phi, rtol=2**-8, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", registered("feed_forward", "gated"))
-def test_a_gate_multiplies_the_activations(name):
-    """Shazeer 2020, equation 6, with biases: GLU by its sigmoid."""
-    x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
-    module = layer("feed_forward", feed_forward=f"{name}(activation='sigmoid')")
-    variables = randomised(module.init(jax.random.key(0), x, None, train=False))
-    inner, gate, outer = (
-        lambda x, p=variables["params"][name]: np.float64(x) @ p["kernel"] + p["bias"]
-        for name in ("inner", "gate", "outer")
-    )
-    expected = outer(1 / (1 + np.exp(-inner(x))) * gate(x))
-    np.testing.assert_allclose(module.apply(variables, x, None, train=False), expected, atol=2e-5)
 
 
 @pytest.mark.parametrize("kind", registered("norm", "layer", "rms", "none"))

@@ -8,14 +8,12 @@ import shutil
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
+from helpers.runs import ROOT
 
 from transformer.modes import translate
 from transformer.workdir import saved_config
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

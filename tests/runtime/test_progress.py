@@ -13,15 +13,6 @@ from transformer.runtime.progress import counter, waiting
 from transformer.runtime.progress import progress as with_progress
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    """The time in seconds, as progress.py reads it: a list of one number."""
-    now = [100.0]
-    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
-    monkeypatch.setattr("transformer.runtime.progress.time", clock)
-    return now
-
-
 @pytest.mark.parametrize(
     ("options", "every", "steps", "expected"),
     [
@@ -58,15 +49,18 @@ def clock(monkeypatch):
     ],
 )
 def test_a_log_has_count_rate_and_time_left(
-    caplog, capsys, clock, monkeypatch, options, every, steps, expected
+    caplog, capsys, monkeypatch, options, every, steps, expected
 ):
     """A line every so many seconds: pytest's standard error is not a terminal."""
     caplog.set_level(logging.INFO)
+    now = [100.0]
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
+    monkeypatch.setattr("transformer.runtime.progress.time", clock)
     monkeypatch.setattr("transformer.runtime.progress.REPORT_SECONDS", every)
     with counter("score", **options) as advance:
-        clock[0] += 0 if steps else 1
+        now[0] += 0 if steps else 1
         for seconds, count in steps:
-            clock[0] += seconds
+            now[0] += seconds
             advance(count)
     lines = [f"score: {line}" for line in expected.split("; ")]
     assert [record.getMessage() for record in caplog.records] == lines

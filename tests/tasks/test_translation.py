@@ -75,10 +75,10 @@ def configured(run, **changes):
     return config
 
 
-def evaluated(run, **changes):
+def evaluated(run, config=None, **changes):
     """Returns what --mode=evaluate prints, parsed."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        evaluate.evaluate(configured(run, **changes), run[0])
+        evaluate.evaluate(config or configured(run, **changes), run[0])
     [line] = out.getvalue().splitlines()
     return json.loads(line)
 
@@ -109,12 +109,9 @@ def test_loss_and_bleu_are_both_of_the_tagged_sources(run, monkeypatch):
     (folder / "tagged.ko").write_text("".join(f"사과 {x}\n" for x in SOURCES[4:6]))
     shutil.copy(folder / "other.en", folder / "tagged.en")
     config.decode.tag = "사과"
-    results = []
-    for each in (config, tagged, configured(run, split="other")):
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            evaluate.evaluate(each, run[0])
-        results.append([json.loads(out.getvalue())[name] for name in ("bleu", "loss", "accuracy")])
-    assert results[0] == results[1] != results[2]
+    results = [evaluated(run, x) for x in (config, tagged, configured(run, split="other"))]
+    scores = [[result[name] for name in ("bleu", "loss", "accuracy")] for result in results]
+    assert scores[0] == scores[1] != scores[2]
 
 
 def written(run, split, name):

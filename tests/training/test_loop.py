@@ -3,7 +3,6 @@
 import functools
 import logging
 import os
-import pathlib
 import random
 import re
 import signal
@@ -26,9 +25,6 @@ from transformer.tasks import losses
 from transformer.training import start
 from transformer.workdir.log import read
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
 # Killed, signalled, and resumed by the same command, in processes with one device
 
 KILLS = int(os.environ.get("KILLS", "3"))  # of one run
@@ -50,7 +46,7 @@ class Command:
     def start(self):
         return subprocess.Popen(
             self._command,
-            cwd=ROOT,
+            cwd=runs.ROOT,
             env=runs.ONE_DEVICE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -78,14 +74,6 @@ class Command:
         return process.returncode, errors, "batches an epoch" in errors
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tiny_values, tmp_path_factory):
-    command = Command(tiny_values, tmp_path_factory.mktemp("runs") / "uninterrupted")
-    output, _ = command.finish()
-    assert len(output.splitlines()) == 1  # results only
-    return command.workdir
-
-
 def assert_equal_runs(workdir, expected, killed_at=0):
     step, parameters = newest(workdir)
     assert step == STEPS
@@ -110,7 +98,7 @@ def saving(workdir, step):
 
 
 @pytest.mark.slow
-def test_kill_matrix(tiny_values, uninterrupted, tmp_path):
+def test_kill_matrix(tiny_values, tmp_path):
     """Ended KILLS times, by SIGKILL, SIGTERM or SIGUSR1, at any moment: between steps, in the
     middle of a save, in a validation, while it starts. The same command goes on each time, and
     what comes out is what an uninterrupted run has, to the bit."""
@@ -142,7 +130,10 @@ def test_kill_matrix(tiny_values, uninterrupted, tmp_path):
         newest_killed = max([newest_killed, *(x["step"] for x in read(command.workdir))])
     assert stopped
     command.finish()
-    assert_equal_runs(command.workdir, uninterrupted, newest_killed)
+    uninterrupted = Command(tiny_values, tmp_path / "uninterrupted")
+    output, _ = uninterrupted.finish()
+    assert len(output.splitlines()) == 1  # results only
+    assert_equal_runs(command.workdir, uninterrupted.workdir, newest_killed)
 
 
 @pytest.fixture

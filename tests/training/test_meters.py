@@ -54,31 +54,26 @@ def opened(write, means=(), **options):
     return contextlib.closing(meters.Meters(task, types.SimpleNamespace(write=write), **options))
 
 
-@pytest.fixture
-def logged():
-    """A function of `lag`, or of what gives it for a step: {step: values} after five steps."""
-
-    def run(lag, every=1, weight=lambda step: 6, **more):
-        lines = {}
-        write = lambda kind, step, values: lines.update({step: values})
-        with opened(write, step=0, num_steps=9, every=every) as adding:
-            for step in range(1, 6):
-                sums = {"loss": jnp.float32(12), "weight": jnp.float32(weight(step)), **more}
-                late = lag(step) if callable(lag) else lag
-                adding.add(step, sums | RATES, shape=(4, 2), lag=late)
-        return lines
-
-    return run
+def logged(lag, every=1, weight=lambda step: 6, **more):
+    """{step: values} after five steps, of `lag` or of what gives it for a step."""
+    lines = {}
+    write = lambda kind, step, values: lines.update({step: values})
+    with opened(write, step=0, num_steps=9, every=every) as adding:
+        for step in range(1, 6):
+            sums = {"loss": jnp.float32(12), "weight": jnp.float32(weight(step)), **more}
+            late = lag(step) if callable(lag) else lag
+            adding.add(step, sums | RATES, shape=(4, 2), lag=late)
+    return lines
 
 
-def test_a_step_is_logged_two_steps_late_or_at_once(logged):
+def test_a_step_is_logged_two_steps_late_or_at_once():
     assert list(logged(lag=2)) == [1, 2, 3]
     lines = logged(lag=0)
     assert list(lines) == [1, 2, 3, 4, 5]
     assert "padding" not in lines[5]  # of a task whose weight is of anything, such as images
 
 
-def test_steps_that_are_read_at_once_share_their_time(logged, clock):
+def test_steps_that_are_read_at_once_share_their_time(clock):
     """Steps end 10 s apart; the second to the fourth are read at once, 10 s after the first."""
 
     def lag(step):
@@ -100,7 +95,7 @@ def test_steps_that_are_read_at_once_share_their_time(logged, clock):
     assert tokens == pytest.approx([25, 25])
 
 
-def test_means_are_over_tokens_and_padding_over_positions(logged):
+def test_means_are_over_tokens_and_padding_over_positions():
     values = logged(lag=0, filled=jnp.float32(7))[5]
     assert values["loss"] == 2.0  # a sum of 12 over 6 tokens
     assert values["padding"] == 0.125  # 7 of 8 positions
@@ -108,7 +103,7 @@ def test_means_are_over_tokens_and_padding_over_positions(logged):
     assert "mfu" not in values  # the peak of a CPU is unknown
 
 
-def test_rates_are_of_all_steps_since_the_last_line(logged, monkeypatch):
+def test_rates_are_of_all_steps_since_the_last_line(monkeypatch):
     """Of batches of two lengths, the last one says nothing of the others."""
     seconds = iter([4.0, 9.0, 9.0, 9.0, 4.0])
     at_peak = lambda model, rows, length: rows * length * next(seconds)
@@ -154,24 +149,14 @@ def test_waiting_is_the_time_without_a_batch_on_an_idle_device_and_pauses_are_no
     assert values["waiting"] == pytest.approx(2 / 16)
 
 
-@pytest.fixture
-def add_step(clock):
-    """A function that logs step 99,991 of 100,000, of half a second, by a `Meters` of its own."""
-    means = {"loss": 3.709, "accuracy": 0.3, "nats_per_token": 3.5}
-    sums = {"loss": 3709.0, "weight": 1000.0, "filled": 7.6, **RATES}
-
-    def add():
-        with opened(Mock(), means, step=99_990, num_steps=100_000, every=1) as adding:
-            clock[0] += 0.5
-            adding.add(99_991, sums, shape=(4, 2), lag=0)
-
-    return add
-
-
-def test_training_is_shown_in_80_columns(open_terminal, caplog, add_step):
+def test_training_is_shown_in_80_columns(open_terminal, caplog, clock):
     """Lines of losses and, below them, one bar with the time left and the rate."""
     shown, _ = open_terminal()
-    add_step()
+    means = {"loss": 3.709, "accuracy": 0.3, "nats_per_token": 3.5}
+    sums = {"loss": 3709.0, "weight": 1000.0, "filled": 7.6, **RATES}
+    with opened(Mock(), means, step=99_990, num_steps=100_000, every=1) as adding:
+        clock[0] += 0.5
+        adding.add(99_991, sums, shape=(4, 2), lag=0)
     [line] = [record.getMessage() for record in caplog.records]
     assert len("06:51:20 ") + len(line) < 80
     assert line == "step 99991/100000: loss 3.709, tokens per second 2,000, 4 s left"

@@ -22,12 +22,6 @@ def batch(seed):
     return tiny.batch(rows, 14, 14)
 
 
-def spoiled(rows, value=np.nan):
-    weights = rows["weights"].copy()
-    weights[1, 0] = value
-    return {**rows, "weights": weights}
-
-
 def test_micro_batches_take_every_row_once_and_from_every_device():
     rows = np.arange(24)
     parts = np.asarray(micro_batches(rows, 3))
@@ -39,11 +33,11 @@ def test_micro_batches_take_every_row_once_and_from_every_device():
 
 
 @functools.cache
-def stepper(strategy="pmap", num_devices=1, clip_norm=0.0, accumulate=1):
-    """Returns (train_step, first state) of the tiny model."""
-    adam, layout = tiny.adam(clip_norm), make_layout(strategy, num_devices=num_devices)
-    state = tiny.first_state(layout, MODEL, batch(0)["inputs"], adam)
-    compiled = tiny.train_step(layout, state, MODEL, adam, accumulate)
+def stepper(strategy="pmap", num_devices=1, clip_norm=0.0, accumulate=1, model=MODEL, **schedule):
+    """Returns (train_step, first state) of a tiny model."""
+    adam, layout = tiny.adam(clip_norm, **schedule), make_layout(strategy, num_devices=num_devices)
+    state = tiny.first_state(layout, model, batch(0)["inputs"], adam)
+    compiled = tiny.train_step(layout, state, model, adam, accumulate, **schedule)
     step = lambda state, rows: compiled(state, tiny.place(rows, layout))
     # New arrays at each call, because the step donates them.
     shardings = state_shardings(state, layout)
@@ -73,8 +67,10 @@ def test_no_non_finite_update_enters_the_state(strategy, num_devices, clip_norm,
     state, expected = start(), start()
     bad, skipped = {2, 4, 5}, []
     for t in range(7):
-        rows = batch(t)
-        state, sums = step(state, spoiled(rows, value) if t in bad else rows)
+        rows, given = batch(t), batch(t)
+        if t in bad:
+            given["weights"][1, 0] = value
+        state, sums = step(state, given)
         skipped.append(int(sums["skipped"]))
         assert np.isfinite(float(sums["loss"]) + float(sums["gradient_norm"])) == (t not in bad)
         if t in bad:
@@ -100,12 +96,9 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS[1:], ids=str)
 def test_an_infinite_learning_rate_never_enters_the_params(strategy, num_devices):
     infinite = lambda step: np.float32(np.inf)
-    adam = tiny.adam(schedule=infinite)
-    layout = make_layout(strategy, num_devices=num_devices)
-    state = tiny.first_state(layout, UNTIED, batch(0)["inputs"], adam)
-    expected = jax.tree.map(np.asarray, state)
-    compiled = tiny.train_step(layout, state, UNTIED, adam, schedule=infinite)
-    after, sums = compiled(state, tiny.place(batch(0), layout))
+    step, start = stepper(strategy, num_devices, model=UNTIED, schedule=infinite)
+    expected = jax.tree.map(np.asarray, start())
+    after, sums = step(start(), batch(0))
     assert np.isfinite(float(sums["loss"]) + float(sums["gradient_norm"]))
     assert not sums["finite"]
     assert int(sums["skipped"]) == 1

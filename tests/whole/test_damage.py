@@ -15,13 +15,13 @@ import traceback
 
 import numpy as np
 import pytest
+from helpers import reversal
 from helpers.checkpoints import contents, flip_a_bit, truncate
-from helpers.corpora import LENGTH, Source, learn
+from helpers.corpora import LENGTH, Source
 from helpers.damage import damaged
 
-from transformer.data import batches, packing, text_files, tokenizer
+from transformer.data import batches, packing, text_files
 from transformer.data.tokens import tokenise
-from transformer.errors import UserError
 from transformer.runtime import checksums
 
 
@@ -29,25 +29,19 @@ def warnings(caplog):
     return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-@pytest.fixture(scope="module")
-def vocabulary():
-    pieces = learn("source")
-    return tokenizer.Vocabulary(pieces, pieces)
-
-
 @pytest.mark.parametrize("damage", [flip_a_bit, truncate, pathlib.Path.unlink])
-def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, monkeypatch, caplog, damage):
+def test_damaged_ids_are_named_and_made_anew(tmp_path, monkeypatch, caplog, damage):
     """By each process alone: they come here at different times, an exchange would not end."""
     monkeypatch.setattr(checksums.processes, "gather_shares", None)
     monkeypatch.setattr(checksums.processes, "my_share", None)
-    tokens = tokenise(Source(0), vocabulary, tmp_path)
+    tokens = tokenise(Source(0), reversal.vocabulary(), tmp_path)
     whole = contents(tokens.directory)
     assert tokens.directory / checksums.NAME in whole
     kept = np.array(tokens.sides["source"].ids)
     for file in whole:
         damage(file)
         caplog.clear()
-        again = tokenise(Source(0), vocabulary, tmp_path)
+        again = tokenise(Source(0), reversal.vocabulary(), tmp_path)
         assert contents(tokens.directory) == whole
         np.testing.assert_array_equal(again.sides["source"].ids, kept)
         (said,) = warnings(caplog)
@@ -56,7 +50,8 @@ def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, monkeypatch, 
         assert list(tmp_path.glob("[!.]*")) == [tokens.directory]
 
 
-def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, tmp_path):
+def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(tmp_path):
+    vocabulary = reversal.vocabulary()
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     whole, expected = contents(tokens.directory), np.array(tokens.sides["source"].ids)
     read = lambda _: np.array(tokenise(Source(0), vocabulary, tmp_path).sides["source"].ids)
@@ -70,9 +65,9 @@ def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, t
 
 
 @pytest.mark.parametrize("damage", [flip_a_bit, truncate, lambda path: path.write_bytes(b"")])
-def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, damage):
+def test_a_damaged_packing_is_named_and_made_anew(tmp_path, caplog, damage):
     """And is no damage to the ids that it lies beside."""
-    source = Source(0)
+    source, vocabulary = Source(0), reversal.vocabulary()
     tokens = tokenise(source, vocabulary, tmp_path)
     pairs = packing.select_trainable(tokens.lengths, LENGTH)
     pack = lambda: packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
@@ -120,14 +115,6 @@ def test_any_corpus_file_gives_its_lines_or_is_refused(tmp_path, end, compress):
         assert read == expected[: -1 if content[-1:] in (b"", b"\n") else None]
     assert all(re.fullmatch(f".*{re.escape(str(path))}.*", error) for error in refused)
     assert min(len(refused), num_read) > 5
-
-
-def test_xz_is_not_the_older_format_that_has_no_check_of_its_content(tmp_path):
-    path = tmp_path / "train.de.xz"
-    path.write_bytes(lzma.compress(b"a\n", lzma.FORMAT_ALONE))
-    words = rf"\A{path} is corrupt, or not in the format of its name.*\Z"
-    with pytest.raises(UserError, match=words):
-        text_files.digest_and_count(path)
 
 
 def test_an_error_of_the_loader_is_there_at_once_with_its_own_traceback():

@@ -1,16 +1,14 @@
 """Families and tools can be deleted: what is left imports, lists itself, trains, is tested."""
 
 import json
-import pathlib
 import shutil
 import subprocess
 import sys
 
 import pytest
-from helpers.runs import ONE_DEVICE
+from helpers.runs import ONE_DEVICE, ROOT
 from without import without
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 WINGS = [wing for wing in ("families", "tools") if (ROOT / "transformer" / wing).exists()]
 FOLDERS = sorted(
     f"{wing}/{path.parent.name}"

@@ -36,13 +36,6 @@ VALUES |= {"evaluate.every": 20, "evaluate.weights": "latest"}
 VALUES |= {"decode.beam_width": 2, "decode.min_length": 8, "decode.extra_length": 2}
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("text")
-    reversal.write_text(folder, **SPLITS)
-    return folder
-
-
 @dataclasses.dataclass
 class Run:
     """A run's processes, of two devices each."""
@@ -60,15 +53,9 @@ class Run:
     def said(self, name="err"):
         return [self._file(i, name).read_text() for i in range(len(self.processes))]
 
-    def reaches(self, step):
-        """Waits until the log has that step."""
-        while not any(line["step"] >= step for line in log.read(self.workdir)):
-            assert all(process.poll() is None for process in self.processes), self.said()
-            time.sleep(0.05)
-
-    def saves(self, step):
-        """Waits until that step is complete."""
-        while not (self.workdir / "checkpoints" / str(step) / "checksums.json").exists():
+    def waits_until(self, has_come):
+        """Waits until a function says that its moment has come."""
+        while not has_come():
             assert all(process.poll() is None for process in self.processes), self.said()
             time.sleep(0.02)
 
@@ -77,9 +64,10 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def start(text, data_dir):
+def start(tmp_path_factory, data_dir):
     """A function that starts a mode in so many processes; they end with the tests."""
-    runs = []
+    runs, text = [], tmp_path_factory.mktemp("text")
+    reversal.write_text(text, **SPLITS)
 
     def begin(workdir, count, *, mode="train", values=(), data_dirs=None):
         with socket.socket() as free:
@@ -159,7 +147,7 @@ def layout(strategy, mesh):
 
 def dies(run, killed):
     """Kills one of two processes once step 30 is saved: the other ends, too."""
-    run.saves(30)
+    run.waits_until((run.workdir / "checkpoints" / "30" / "checksums.json").exists)
     run.processes[killed].kill()
     statuses = run.ends(within=60)
     assert statuses[killed] == -signal.SIGKILL
@@ -172,7 +160,7 @@ def test_processes_train_as_one_stop_together_and_others_go_on(start, alone, tmp
     two is theirs. How processes agree to stop, and an evaluation, know no strategy."""
     values, workdir = layout("pmap", (0, 1, 1)), tmp_path / "run"
     run = start(workdir, 2, values=values)
-    run.reaches(5)
+    run.waits_until(lambda: any(line["step"] >= 5 for line in log.read(workdir)))
     run.processes[1].terminate()
     assert run.ends() == [143, 143], run.said()
     assert not (workdir / "evaluations.jsonl").exists()

@@ -7,18 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from helpers import checkpoints
 from helpers.command_line import OWN_MODE, TEXT
-from helpers.runs import ONE_DEVICE
+from helpers.runs import ONE_DEVICE, ROOT
 
 import launch
 from transformer import registry
 from transformer.errors import UserError
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_help(capsys, monkeypatch):

@@ -7,12 +7,11 @@ import re
 import subprocess
 import sys
 import termios
-from pathlib import Path
 
 import pytest
 from helpers import reversal
+from helpers.runs import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 # What a run shows while it works, in this order; each with a bar or, where nothing can be counted,
 # by its name.
 BARS = (

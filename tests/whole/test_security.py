@@ -69,15 +69,22 @@ def test_dangers_are_seen():
     assert not dangers("import re\nre.compile(x)\njax.eval_shape(f)\nos.execv(a, b)")
 
 
-UNPICKLED = []
+@pytest.fixture(scope="module")
+def seen():
+    """What this process has opened, listed, made, renamed or unpickled: (event, first argument)."""
+    events, watching = [], [True]
+    watched = ("open", "os.mkdir", "os.listdir", "os.scandir", "os.rename", "pickle.find_class")
+
+    def note(event, arguments):
+        if watching and event in watched:
+            events.append((event, str(arguments[0])))
+
+    sys.addaudithook(note)  # for the rest of the process
+    yield events
+    watching.clear()
 
 
-def _watch(event, arguments):
-    if event == "pickle.find_class":
-        UNPICKLED.append(arguments)
-
-
-def test_a_checkpoint_is_read_without_unpickling(tmp_path):
+def test_a_checkpoint_is_read_without_unpickling(tmp_path, seen):
     """Wherever in its folders an array with a pickle lies."""
     np.save(tmp_path / "pickled.npy", np.array([pathlib.Path()], dtype=object))
     values = {"x": jax.numpy.arange(3.0)}
@@ -92,30 +99,15 @@ def test_a_checkpoint_is_read_without_unpickling(tmp_path):
     (step / checksums.NAME).write_bytes(forged)  # otherwise a file without a checksum is refused
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     expected = {"x": jax.ShapeDtypeStruct((3,), np.float32, sharding=sharding)}
-    sys.addaudithook(_watch)  # for the rest of the process
-    UNPICKLED.clear()
+    seen.clear()
     found, _ = weights.load(tmp_path / "run", expected, {}, weights="latest", average_last=1)
-    assert not UNPICKLED
+    assert "pickle.find_class" not in dict(seen)
     np.testing.assert_array_equal(found["x"], values["x"])
     np.load(tmp_path / "pickled.npy", allow_pickle=True)
-    assert UNPICKLED  # it would have been seen
+    assert "pickle.find_class" in dict(seen)  # it would have been seen
 
 
 # What a stranger's workdir says.
-
-
-@pytest.fixture(scope="module")
-def touched():
-    """The paths that this process has opened, listed, made or renamed."""
-    paths, watching = [], [True]
-
-    def note(event, arguments):
-        if watching and event in ("open", "os.mkdir", "os.listdir", "os.scandir", "os.rename"):
-            paths.append(str(arguments[0]))
-
-    sys.addaudithook(note)  # for the rest of the process
-    yield paths
-    watching.clear()
 
 
 MACHINE = {
@@ -134,7 +126,7 @@ FROM_WORKDIR = ("evaluate", "verify", "translate", "score", "align")
 
 
 @pytest.mark.parametrize("mode", FROM_WORKDIR)
-def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, touched, monkeypatch):
+def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, seen, monkeypatch):
     """No folder that its config.json names is made or read; the command line may name one."""
     outside = tmp_path / "outside"
     doctored = {key: x.format(outside) if isinstance(x, str) else x for key, x in MACHINE.items()}
@@ -144,11 +136,11 @@ def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, touched, monkeyp
     began = []
     code = registry.MODES[mode].code.replace(":", ".")
     monkeypatch.setattr(code, lambda config, _: began.append(config))
-    touched.clear()
+    seen.clear()
     command = [f"--mode={mode}", f"--workdir={tmp_path}"]
     launch.main(command)
-    assert str(tmp_path / "config.json") in touched
-    assert not [path for path in touched if str(outside) in path]
+    assert ("open", str(tmp_path / "config.json")) in seen
+    assert not [path for _, path in seen if str(outside) in path]
     found = key_tables.flatten(began[0])
     assert {key: found.get(key) for key in doctored} == {key: defaults.get(key) for key in doctored}
     given = command_line.parse(

@@ -58,16 +58,10 @@ CHOICES += ["loss.smoothed_over", "model.dtype", "model.tied_embeddings", "decod
 CHOICES += ["decode.utility", "decode.method", "decode.stopping", "translate.format", "kernels"]
 
 
-def tables():
-    """Yields (config, table) of each task and mode."""
-    for task in registry.TASKS:
-        yield config_files.load(str(config_files.CONFIGS / f"{task}.py"))
-    for mode in registry.MODES:
-        yield key_tables.set_mode_keys(ConfigDict(), mode), key_tables.mode_table(mode)
-
-
 def test_every_number_and_choice_has_a_rule_and_every_default_fulfils_its_own():
-    for config, table in tables():
+    of_mode = lambda x: (key_tables.set_mode_keys(ConfigDict(), x), key_tables.mode_table(x))
+    files = [str(config_files.CONFIGS / f"{task}.py") for task in registry.TASKS]
+    for config, table in [*map(config_files.load, files), *map(of_mode, registry.MODES)]:
         key_tables.check_values(key_tables.flatten(config), table)
         for key, entry in table.items():
             default = key_tables.default_of(entry)

@@ -42,11 +42,11 @@ def encoded(image, kind="png", **options):
     return file.getvalue()
 
 
-def write_class_folders(folder, images, names, kind="png"):
+def write_class_folders(folder, images, names):
     """FOLDER/NAME/i.png for each image; `names` are the classes of the images."""
     for i, (image, name) in enumerate(zip(images, names, strict=True)):
         (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name / f"{i}.{kind}").write_bytes(encoded(image, kind.replace("jpg", "jpeg")))
+        (folder / name / f"{i}.png").write_bytes(encoded(image))
 
 
 def write_cifar10(data_dir, train, test):

@@ -29,8 +29,8 @@ def load(tmp_path):
     return load
 
 
-def pixels(corpus, indices=None):
-    contents, _, _ = corpus.read(range(len(corpus)) if indices is None else indices)
+def pixels(corpus):
+    contents, _, _ = corpus.read(range(len(corpus)))
     return [np.asarray(Image.open(io.BytesIO(content))) for content in contents]
 
 

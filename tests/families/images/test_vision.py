@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 
 import jax
 import jax.numpy as jnp
@@ -76,10 +75,9 @@ def test_a_larger_image_has_the_positions_interpolated(pooling):
 )
 def test_a_stem_halves_the_image_and_doubles_the_channels(size, grid, depth, channels):
     model = ConvolutionalStem(12, 2, depth, dtype=jnp.float32)
-    shapes = jax.eval_shape(
+    output, variables = jax.eval_shape(
         lambda: model.init_with_output(jax.random.key(0), jnp.ones((2, size, size, 1)))
     )
-    output, variables = shapes
     assert output.shape == (2, grid, grid, 12)
     kernels = {name: p["kernel"].shape for name, p in variables["params"].items() if "Conv" in name}
     expected = [(3, 3, *pair) for pair in itertools.pairwise(channels)] + [(1, 1, 12, 12)]
@@ -92,6 +90,13 @@ def test_before_training_all_classes_are_equally_likely():
     assert not logits(case, IMAGES, **init(jax.random.key(0), IMAGES)["params"]).any()
 
 
+def num_parameters(size, channels, **values):
+    """The number of params of a model for images of size x size pixels."""
+    model = fields.make(VisionTransformer, image_size=size, **values)
+    shapes = tiny.shapes(model, {"images": np.zeros((1, size, size, channels), np.uint8)})
+    return sum(x.size for x in jax.tree.leaves(shapes))
+
+
 def test_parameters_of_the_papers_models():
     """ViT-B/16 and ViT-S/16 with 1,000 classes have 86.6 and 22.1 million (their code's counts).
 
@@ -100,10 +105,7 @@ def test_parameters_of_the_papers_models():
     small = {"d_model": 384, "d_ff": 1536, "num_heads": 6}
     for changes, expected in (({}, 86_567_656), (small, 22_050_664)):
         model = image_classification.get_config().model.to_dict() | changes
-        model = fields.make(VisionTransformer, num_classes=1000, image_size=224, **model)
-        shapes = tiny.shapes(model, {"images": np.zeros((1, 224, 224, 3), np.uint8)})
-        count = sum(math.prod(x.shape) for x in jax.tree.leaves(shapes))
-        assert count == expected - model.options.d_model
+        assert num_parameters(224, 3, num_classes=1000, **model) == expected - model["d_model"]
 
 
 @pytest.mark.parametrize("config", [mnist, cluttered_mnist])
@@ -111,10 +113,7 @@ def test_variants_have_as_many_parameters_within_3_percent(config):
     counts = []
     for variant in config.VARIANTS:
         values = config.get_config(variant)
-        size = values.data.size
-        model = fields.make(VisionTransformer, num_classes=10, image_size=size, **values.model)
-        shapes = tiny.shapes(model, {"images": np.zeros((1, size, size, 1), np.uint8)})
-        counts.append(sum(math.prod(x.shape) for x in jax.tree.leaves(shapes)))
+        counts.append(num_parameters(values.data.size, 1, num_classes=10, **values.model))
     assert max(counts) < 1.03 * min(counts), counts
 
 

@@ -31,26 +31,25 @@ def text(prompts):
     return "".join(f"{prompt}\n" for prompt in prompts).encode()
 
 
-def objects(prompts, **more):
-    return "".join(json.dumps({"prompt": prompt, **more}) + "\n" for prompt in prompts).encode()
+def answers(continued, prompts, more=(), **options):
+    """The objects that answer those of some prompts, with more keys."""
+    asked = "".join(json.dumps({"prompt": x, **dict(more)}) + "\n" for x in prompts)
+    written = continued(asked.encode(), format="json", **options)
+    return list(map(json.loads, written.split("\n")[:-1]))
 
 
 def test_each_prompt_has_its_continuation_in_order_whatever_the_batches(continued):
     written = continued(text(PROMPTS), lines=1)
     assert written.count("\n") == len(PROMPTS)
     assert written == continued(text(PROMPTS), lines=1, batch_size=1)
-    answers = [
-        json.loads(x)
-        for x in continued(objects(PROMPTS, id=3), lines=1, format="json").split("\n")[:-1]
-    ]
-    assert [x["continuation"] for x in answers] == written.split("\n")[:-1]
-    assert [(x["prompt"], x["id"]) for x in answers] == [(prompt, 3) for prompt in PROMPTS]
+    found = answers(continued, PROMPTS, {"id": 3}, lines=1)
+    assert [x["continuation"] for x in found] == written.split("\n")[:-1]
+    assert [(x["prompt"], x["id"]) for x in found] == [(prompt, 3) for prompt in PROMPTS]
     assert len(set(written.split("\n"))) > 3
 
 
 def test_several_lines_are_followed_by_an_empty_one(continued):
-    [answer] = continued(objects(["ab"]), format="json").split("\n")[:-1]
-    several = json.loads(answer)["continuation"]
+    several = answers(continued, ["ab"])[0]["continuation"]
     assert len(several) == 20
     assert "\n" in several
     assert continued(b"ab\n") == several + "\n\n"
@@ -63,11 +62,8 @@ def test_samples_of_a_prompt_differ_and_the_first_is_that_of_one(continued):
     three = continued(text(PROMPTS), lines=1, num_samples=3).split("\n")[:-1]
     assert three[::3] == continued(text(PROMPTS), lines=1).split("\n")[:-1]
     assert len(set(three)) > 8
-    answers = [
-        json.loads(x)["continuations"]
-        for x in continued(objects(PROMPTS), lines=1, num_samples=3, format="json").split("\n")[:-1]
-    ]
-    assert [x for answer in answers for x in answer] == three
+    found = answers(continued, PROMPTS, lines=1, num_samples=3)
+    assert [x for answer in found for x in answer["continuations"]] == three
 
 
 @pytest.mark.parametrize("num_lines", [0, 1])

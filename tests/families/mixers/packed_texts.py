@@ -11,7 +11,6 @@ from helpers import tiny
 
 from transformer.models import boxes
 
-D = tiny.ARGUMENTS["d_model"]
 # Keys of config.model that make attention one of relative positions.
 RELATIVE = [{"positions": PARTS[f"positions/{x}"]} for x in ("shaw", "rotary", "alibi", "t5")]
 # The same, each with another score than the paper's.

@@ -4,9 +4,9 @@ import functools
 
 import numpy as np
 import pytest
-from conformance.mixing import check_steps
+from conformance.mixing import D, check_steps
 from families.mixers import packed_texts
-from families.mixers.packed_texts import D, linear, sigmoid, taps
+from families.mixers.packed_texts import linear, sigmoid, taps
 
 
 def naive(p, x, causal, width):

@@ -32,13 +32,6 @@ def naive(p, x, causal=True):
     return np.einsum("THC,HCD->TD", r * sigmoid(r) * o, p["output"]["kernel"])
 
 
-def with_gates(params, bias):
-    """Gates sigmoid(bias + ...)^(1/16)."""
-    decay = {**params["decay"], "layers_1": {**params["decay"]["layers_1"]}}
-    decay["layers_1"]["bias"] = np.full(H * K, bias, np.float32)
-    return {**params, "decay": decay}
-
-
 @functools.cache
 def mixer(chunk=8, causal=True):
     return packed_texts.mixer(f"gated_linear(chunk={chunk})", causal)
@@ -54,7 +47,8 @@ def test_it_is_the_recurrence_of_the_paper(chunk, causal):
 @pytest.mark.parametrize("bias", [-100.0, 100.0], ids=["strongest", "none"])
 def test_long_texts_with_extreme_decays(bias):
     """The strongest decay has factors of exp(64) in a chunk; without one, sums are of all."""
-    params = with_gates(params_of(mixer(32)), bias)
+    params = params_of(mixer(32))
+    params["decay"]["layers_1"]["bias"] = np.full(H * K, bias, np.float32)  # sigmoid(bias + ...)
     packed_texts.assert_long_texts_are_right(mixer(32), naive, params)
 
 

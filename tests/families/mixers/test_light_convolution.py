@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conformance.mixing import mix, row
+from conformance.mixing import D, mix, row
 from families.mixers import packed_texts
-from families.mixers.packed_texts import D, linear, params_of, sigmoid, taps
+from families.mixers.packed_texts import linear, params_of, sigmoid, taps
 from helpers import tiny
 
 from transformer.errors import UserError

@@ -1,7 +1,6 @@
 """Attention weights against plain numpy, words of a text, and the resulting alignments."""
 
 import json
-import logging
 
 import numpy as np
 import pytest
@@ -132,7 +131,7 @@ def test_a_line_for_a_line(said, reversal_run, caplog):
         cross = attention_weights.pair_weights(run, *both)["cross"]
         pairs = align.alignment(run.vocabulary, *both, cross, options())
         assert alignments[number] == " ".join(f"{s}-{t}" for s, t in pairs)
-    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert [w.partition(":")[0] for w in warnings if w.startswith("line")] == ["line 4"]
     asked = {"source": "a b c", "target": "c b a", "id": [1, None]}
     [line] = said([json.dumps(asked)], **{"translate.format": "json"})

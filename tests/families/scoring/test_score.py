@@ -1,7 +1,6 @@
 """Forced decoding gives the scores of beam search, and the log-probabilities of the logits."""
 
 import json
-import logging
 
 import numpy as np
 import pytest
@@ -116,7 +115,7 @@ def test_over_long_pairs_have_no_score(caplog):
     assert scores[1].score == scores[1].log_prob == scores[4].score == -np.inf
     assert [scores[1].length, scores[4].length] == [2, 21]
     assert scores[2] == pytest.approx(forced(run, PAIRS)[1], abs=1e-4)
-    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert [warning.partition(":")[0] for warning in warnings] == ["line 2", "line 5"]
     assert "17 and 2 pieces, config.decode.max_length (and extra_length)" in warnings[0]
     assert "2 and 21 pieces" in warnings[1]

@@ -5,8 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
-import sentencepiece
 from families.texts import reviews
+from helpers import corpora
 
 from configs import masked_language as masked_language_defaults
 from transformer.errors import UserError
@@ -78,10 +78,8 @@ def test_a_vocabulary_with_unknown_characters_is_refused(configure, tmp_path):
     """They would look like masked tokens."""
     options = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": 3, "model_type": "char"}
     letters = [" ".join("abcdefghijklmnopqrstuvwxy")] * 9
-    with open(tmp_path / "own.model", "wb") as file:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(letters), model_writer=file, vocab_size=30, **options
-        )
+    model = corpora.sentencepiece_model(letters, vocab_size=30, **options)
+    (tmp_path / "own.model").write_bytes(model)
     config = configure(**{"vocabulary.model": str(tmp_path / "own.model")})
     message = r"^config\.vocabulary\.model='\S*own\.model' has no piece for some characters of "
     with pytest.raises(UserError, match=message + r"\S*train\.tsv"):

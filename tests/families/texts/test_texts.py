@@ -84,10 +84,10 @@ def test_a_labelled_batch_has_the_target_of_each_row(dtype):
 # Masking.
 
 
-def masked(side, items=None, key=(5, 6), length=64, share=0.15):
-    items = np.arange(len(side.lengths)) if items is None else items
+def masked(side, key=(5, 6), share=0.15):
+    items = np.arange(len(side.lengths))
     options = {"share": share, "vocab_size": VOCABULARY}
-    return texts.masked(side, items, np.arange(len(items)), (len(items), length), key, **options)
+    return texts.masked(side, items, items, (len(items), 64), key, **options)
 
 
 def test_shares_are_those_of_bert():

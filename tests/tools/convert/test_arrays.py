@@ -41,11 +41,6 @@ def test_an_array_is_read_only_if_it_is_as_expected(tmp_path):
                 opened.read(name, shape)
 
 
-def open_and_close(folder):
-    with arrays.opened(folder):
-        pass
-
-
 class Trap:
     def __reduce__(self):
         return exec, ("import pathlib; pathlib.Path('taken').touch()",)
@@ -76,16 +71,16 @@ def test_what_is_no_file_of_real_arrays_is_named_and_not_run(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=words):
-        open_and_close(tmp_path)
+    with pytest.raises(UserError, match=words), arrays.opened(tmp_path):
+        pass
     assert not (tmp_path / "taken").exists()
 
 
 def test_without_pytorch_its_file_asks_for_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     (tmp_path / "pytorch_model.bin").write_bytes(b"x")
-    with pytest.raises(UserError, match="install torch to read it"):
-        open_and_close(tmp_path)
+    with pytest.raises(UserError, match="install torch to read it"), arrays.opened(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zipped", "as before version 1.6"])
@@ -99,8 +94,8 @@ def test_pytorch_s_file_is_read(tmp_path, zipped):
     content = file.read_bytes()
     file.unlink()  # it may be mapped
     file.write_bytes(content[:-9])
-    with pytest.raises(UserError, match=r"pytorch_model.bin is damaged"):
-        open_and_close(tmp_path)
+    with pytest.raises(UserError, match=r"pytorch_model.bin is damaged"), arrays.opened(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("name", ["complex", "int", "list"])
@@ -109,5 +104,6 @@ def test_what_is_no_tensor_of_numbers_is_refused(tmp_path, name):
     ones = torch.nn.Parameter(torch.ones(2, 2))
     wrong = {"complex": ones * 1j, "int": ones.int(), "list": [1]}
     torch.save({"right": ones, name: wrong[name]}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(UserError, match=f"{name} is not a real floating-point array"):
-        open_and_close(tmp_path)
+    said = f"{name} is not a real floating-point array"
+    with pytest.raises(UserError, match=said), arrays.opened(tmp_path):
+        pass

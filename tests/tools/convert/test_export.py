@@ -23,13 +23,8 @@ from transformer.workdir import key_tables, saved_config
 from transformer.workdir.config_files import default_config
 
 
-def with_keys(config):
-    key_tables.set_mode_keys(config, "export")
-    return config
-
-
 def config_of(run, **changes):
-    config = with_keys(saved_config.read_config(run.workdir))
+    config = key_tables.set_mode_keys(saved_config.read_config(run.workdir), "export")
     config.evaluate.weights = "best"
     config.update_from_flattened_dict({k.replace("__", "."): v for k, v in changes.items()})
     return config
@@ -161,7 +156,7 @@ def test_a_folder_that_is_not_what_was_written_is_refused(as_safetensors, tmp_pa
 
 def test_a_language_model_has_no_form_but_safetensors(tmp_path, monkeypatch):
     """Of another task, with one vocabulary of characters."""
-    config = with_keys(language.config(tmp_path))
+    config = key_tables.set_mode_keys(language.config(tmp_path), "export")
     model = language.model(vocab_size=12, **config.model)
     params = language.parameters(model)
     run, folder = tmp_path / "run", tmp_path / "model"

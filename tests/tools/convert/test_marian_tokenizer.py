@@ -1,10 +1,8 @@
 """The vocabulary of Hugging Face's Marian, written and read."""
 
-import io
 import json
 
 import pytest
-import sentencepiece
 from helpers import corpora
 
 from transformer.data import tokenizer
@@ -42,14 +40,9 @@ def test_the_special_pieces_come_first_and_no_two_pieces_have_one_name():
 
 @pytest.mark.parametrize(("rule", "normalisation"), [("identity", "nfc"), ("nmt_nfkc", "")])
 def test_text_is_composed_where_sentencepiece_changes_nothing(rule, normalisation):
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["abc def", "fed cba"] * 20),
-        model_writer=model,
-        **{"vocab_size": 16, "hard_vocab_limit": False, "minloglevel": 2},
-        normalization_rule_name=rule,
-    )
-    contents = {"source.model": model.getvalue(), "target.model": model.getvalue()}
+    options = {"vocab_size": 16, "hard_vocab_limit": False, "normalization_rule_name": rule}
+    model = corpora.sentencepiece_model(["abc def", "fed cba"] * 20, **options)
+    contents = {"source.model": model, "target.model": model}
     assert marian_tokenizer.normalisation(contents) == normalisation
 
 

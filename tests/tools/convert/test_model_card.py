@@ -27,8 +27,7 @@ RESULT |= {"bleu": 30.0, "loss": 1.5, "signature": "s"}
 )
 def test_a_reader_sees(tmp_path, name, task, step, data):
     """Of a translation model also languages, licence and scores; no folder of this machine."""
-    config = default_config(task)
-    key_tables.set_mode_keys(config, "export")
+    config = key_tables.set_mode_keys(default_config(task), "export")
     config.data.update(directory="/home/somebody/texts", **data)
     config.model, config.vocabulary = {"d_model": 8}, {"size": 9, "fingerprint": ""}
     if name == "translation":

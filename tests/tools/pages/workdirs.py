@@ -78,7 +78,7 @@ def translated(folder, *, best_step=None, **logs):
     return load(written, best_step=best_step)
 
 
-def classified(folder, names=("bad", "good", "odd"), **logs):
+def classified(folder, **logs):
     """A run that has classified six texts, three of them wrong."""
     rows = ["bad bad 0.8", "good bad 0.6", "good good 0.9", "good bad 0.9", "odd good 0.7"]
     label, prediction, probability = zip(*map(str.split, [*rows, "odd odd 0.5"]), strict=True)
@@ -86,7 +86,7 @@ def classified(folder, names=("bad", "good", "odd"), **logs):
     texts = {
         "test.text": [f"text {i}" for i in range(6)],
         **{"test.label": label, "test.prediction": prediction, "test.probability": probability},
-        "test.classes": [f"{name}\t2\t0.5\t0.5\t0.5" for name in names],
+        "test.classes": [f"{name}\t2\t0.5\t0.5\t0.5" for name in ("bad", "good", "odd")],
         "test.confusion": [f"{a}\t{b}\t{pairs.count((a, b))}" for a, b in sorted(set(pairs))],
     }
     result = {"set": "test", "step": 200, "steps": [200], "texts": 6}

@@ -14,7 +14,9 @@ from transformer.tools.plan import program
 @test_mixers.cases()
 def test_a_gradient_is_summed_over_devices_once(name):
     """And not at each of the positions of a loop."""
-    mixer, params, (x, view) = test_mixers.mixer_of(name), test_mixers.params_of(name), row()
+    mixer, params = test_mixers.mixer_of(name), test_mixers.params_of(name)
+    row = test_mixers.row(test_mixers.TEXTS)
+    x, view = jax.tree.map(lambda a: jnp.broadcast_to(a, (8, *a.shape[1:])), row)
 
     def loss(params, x, view):
         return (mixer.apply({"params": params}, x, view, train=False) ** 2).sum()
@@ -25,8 +27,3 @@ def test_a_gradient_is_summed_over_devices_once(name):
     text = tiny.jit(jax.grad(loss)).lower(params, *rows).compile().as_text()
     sums = sum(run.count for run in program.runs(text) if run.instruction.op == "all-reduce")
     assert 0 < sums <= len(jax.tree.leaves(params))
-
-
-def row():
-    x, view = test_mixers.row(test_mixers.TEXTS)
-    return jax.tree.map(lambda a: jnp.broadcast_to(a, (8, *a.shape[1:])), (x, view))

@@ -33,8 +33,7 @@ PARAMETERS = 1024 * 128 + 12 * 128**2 + 4 * 128 * 512 + 2 * (512 + 128) + 2 * 5 
 
 
 def config_of(**changes):
-    config = wmt_base.get_config()
-    key_tables.set_mode_keys(config, "plan")
+    config = key_tables.set_mode_keys(wmt_base.get_config(), "plan")
     changes = {name.replace("__", "."): value for name, value in changes.items()}
     config.update_from_flattened_dict({**SMALL, **changes})
     return config

@@ -11,8 +11,7 @@ from transformer.workdir import key_tables
 
 @pytest.mark.slow
 def test_a_trace_has_the_given_number_of_steps(tiny_config, tmp_path):
-    config = tiny_config()
-    key_tables.set_mode_keys(config, "profile")
+    config = key_tables.set_mode_keys(tiny_config(), "profile")
     config.profile.steps = 2
     profile(config, tmp_path / "run")
     [file] = (tmp_path / "run" / "profile").rglob("perfetto_trace.json.gz")

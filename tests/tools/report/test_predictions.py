@@ -22,14 +22,9 @@ def test_what_is_missing(tmp_path):
     assert run.command("evaluate") in last
 
 
-@pytest.fixture
-def images(tmp_path):
-    return photographs.photographed(tmp_path, 30, size=8)
-
-
-def test_the_gallery_begins_with_the_surest_error(images):
+def test_the_gallery_begins_with_the_surest_error(tmp_path):
     """In whole pixels: 8 become 96."""
-    run, pixels, labels = images
+    run, pixels, labels = photographs.photographed(tmp_path, 30, size=8)
     *_, gallery, table = predictions.section(run).parts
     surest = max(i for i in range(30) if labels[i] != 1)
     url = gallery.html.partition('src="')[2].partition('"')[0]
@@ -40,8 +35,8 @@ def test_the_gallery_begins_with_the_surest_error(images):
 
 
 @pytest.mark.parametrize("fault", ["none", "fewer", "changed"])
-def test_images_that_are_not_the_results_are_not_shown(images, tmp_path, fault):
-    run, pixels, labels = images
+def test_images_that_are_not_the_results_are_not_shown(tmp_path, fault):
+    run, pixels, labels = photographs.photographed(tmp_path, 30, size=8)
     if fault == "changed":
         run.evaluations[0].outputs["image"][:] = reversed(run.evaluations[0].outputs["image"])
     else:

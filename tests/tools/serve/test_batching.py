@@ -27,12 +27,12 @@ class Recorder:
         return [text.upper() for text in texts]
 
 
-def run(scenario, *, workers=1, batch_lines=4, wait=0.0):
+def run(scenario, *, batch_lines=4, wait=0.0):
     """Returns the batches of a scenario, an async function of (batcher, recorder)."""
 
     async def main():
         recorder = Recorder()
-        batcher = Batcher(recorder, workers=workers, batch_lines=batch_lines, wait=wait)
+        batcher = Batcher(recorder, workers=1, batch_lines=batch_lines, wait=wait)
         await scenario(batcher, recorder)
         assert batcher.num_waiting() == 0
         batcher.close()

@@ -12,11 +12,11 @@ train.num_steps = 20
 """
 
 
-def fake(patch, environments=({},)):
+def fake(patch):
     """Makes sweeps start FAKE, and look at it often."""
     patch.setattr(children, "LAUNCH", Path(__file__).with_name("fake_launch.py"))
     patch.setattr(children, "POLL_SECONDS", 0.02)
-    patch.setattr(children, "environments", lambda processes: list(environments))
+    patch.setattr(children, "environments", lambda processes: [{}])
     # Half of the time of a process that does next to nothing.
     patch.setattr(sys, "executable", sys._base_executable)
 

@@ -63,12 +63,12 @@ def test_a_run_of_another_config_is_refused(finished, tmp_path):
     outcomes.check_unchanged(longer)
 
 
-@pytest.fixture
-def row(tmp_path, monkeypatch):
-    """A function of a row's name and {seed: BLEU, None without a result}: its outcomes."""
+@pytest.mark.slow
+def test_the_first_seed_that_both_have_is_compared(tmp_path, monkeypatch, caplog):
     sweeps.fake(monkeypatch)
 
-    def make(name, scores):
+    def row(name, scores):
+        """The outcomes of a row's {seed: BLEU, None without a result}."""
         made = []
         for run in runs(tmp_path, f"[rows.{name}]\nseeds = {list(scores)}\n"):
             result = {"kind": "test", "set": "test", "bleu": scores[run.seed]}
@@ -78,11 +78,6 @@ def row(tmp_path, monkeypatch):
             made.append(outcomes.Outcome(run, failure, result={} if failure else result))
         return made
 
-    return make
-
-
-@pytest.mark.slow
-def test_the_first_seed_that_both_have_is_compared(row, caplog):
     rows = [row("first", {7: None, 1: 20.0, 2: 21.0}), row("a", {7: 1.0, 2: 22.0})]
     rows += [row("b", {3: 22.0}), row("c", {1: 22.0})]
     p = outcomes.against_first(rows, "bleu")

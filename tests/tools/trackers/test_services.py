@@ -64,7 +64,7 @@ def test_wandb_has_the_numbers_of_a_resumed_run(tmp_path, monkeypatch):
             assert not is_number or str(value).encode() in content
 
 
-def service(name, workdir, calls, *, fails=(), run_id="run-7"):
+def service(name, workdir, calls, *, fails=()):
     """A service that notes its calls in `calls`, and fails at those in `fails`."""
 
     def call(what):
@@ -74,7 +74,7 @@ def service(name, workdir, calls, *, fails=(), run_id="run-7"):
 
     def start(run_id_before):
         call(("start", run_id_before))
-        return run_id, lambda step, numbers: call(step), lambda: call("close")
+        return "run-7", lambda step, numbers: call(step), lambda: call("close")
 
     return services.tracked(name, start, workdir)
 
