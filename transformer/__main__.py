@@ -2,12 +2,12 @@
 
 import runpy
 
-from transformer.workdir.config_files import HERE
+from transformer.workdir.config_files import ROOT
 
 
 def main() -> None:
     """Runs launch.py."""
-    runpy.run_path(str(HERE / "launch.py"), run_name="__main__")
+    runpy.run_path(str(ROOT / "launch.py"), run_name="__main__")
 
 
 if __name__ == "__main__":

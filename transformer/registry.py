@@ -1,8 +1,8 @@
 """The table of all names that a config or a command line can use, and of their code.
 
-An entry is a string, "module:attribute", or "module" for a task. The code is imported on use.
-Only code listed here is ever imported by name. Add an entry for a model, task, corpus or mode of
-your own.
+An entry is a string, "module:attribute", or "module" for a task; a mode's is a record with such
+strings. The code is imported on use. Only code listed here is ever imported by name. Add an entry
+for a model, task, corpus or mode of your own.
 """
 
 import pkgutil
@@ -116,7 +116,8 @@ TASKS = {
     "parsing": "transformer.families.parsing.parsing_task",
 }
 
-# {config.decode.method: a function of the values of config.decode -> a decoding.methods.Method}
+# {config.decode.method: a function (values of config.decode, vocabulary of the target, or None for
+# a check of the config) -> a decoding.methods.Method}
 METHODS = {
     "beam": "transformer.decoding.beam_search:method",
     "sample": "transformer.families.sampling.sampling:method",

@@ -12,7 +12,7 @@ from helpers.decoders import DECODE, LINES, METHODS, build, make_batch_decoder, 
 from transformer.data import tokenizer
 from transformer.decoding import beam_search, compiled
 from transformer.decoding.batch_decoder import Part
-from transformer.decoding.compiled import advance, resize, start
+from transformer.decoding.compiled import proceed, resize, start
 
 
 @pytest.mark.slow
@@ -22,7 +22,7 @@ def test_few_shapes_are_compiled(untrained):
     options = {"beam_width": 2, "max_length": 32, "batch_tokens": 288, "extra_length": 2}
 
     def sizes():
-        return np.array([function._cache_size() for function in (start, advance, resize)])
+        return np.array([function._cache_size() for function in (start, proceed, resize)])
 
     def compiled(seed, workers):
         for count in (1, 2, 3, 5, 8, 9, 33):
@@ -73,9 +73,9 @@ def test_workers_compile_each_shape_once(untrained, monkeypatch):
         run("start", room)
         return {}, beam_search.initial_state({}, len(source_BS), 1, room), np.zeros(len(source_BS))
 
-    def advance(params, memory, state, bounds, rng_B, **_):
+    def proceed(params, memory, state, bounds, rng_B, **_):
         B, _, room = state.tokens_BWT.shape
-        run("advance", room)
+        run("proceed", room)
         tokens_BWT = np.full((B, 1, room), tokenizer.END)
         active_B = np.full(B, room < 128)
         return state._replace(
@@ -86,13 +86,13 @@ def test_workers_compile_each_shape_once(untrained, monkeypatch):
         run("resize", room)
         return search._replace(state=beam_search.initial_state({}, len(rows), 1, room))
 
-    for stage in (start, advance, resize):
+    for stage in (start, proceed, resize):
         monkeypatch.setattr(compiled, stage.__name__, stage)
     find = make_batch_decoder(
         untrained[0], beam_width=1, extra_length=80, batch_tokens=400, workers=3
     )
     assert find(untrained[1], parts(*[9] * 12)) == [[([], 0.0)]] * 12
-    stages = [("start", 64), ("advance", 64), ("resize", 128), ("advance", 128)]
+    stages = [("start", 64), ("proceed", 64), ("resize", 128), ("proceed", 128)]
     assert seen == dict.fromkeys(stages, 3)
 
 
@@ -133,14 +133,14 @@ def test_no_search_is_larger_than_the_rehearsed_one(untrained, changes, longest)
     model, params = untrained
     options = {"beam_width": 2, "batch_tokens": 600, "extra_length": 2, "workers": 1}
     search = make_batch_decoder(model, **{**options, **changes})
-    stage, sizes = search._advance, []
+    stage, sizes = search._proceed, []
 
     def record(params, memory, state, *arguments, **options):
         rows, _, room = state.tokens_BWT.shape
         sizes.append((rows * room, rows * jax.tree.leaves(memory)[0].shape[1]))
         return stage(params, memory, state, *arguments, **options)
 
-    search._advance = record
+    search._proceed = record
     lengths = np.random.default_rng(0).integers(1, longest + 1, 100).tolist()
     search.rehearse(params, lengths)
     rehearsed = np.max(sizes, axis=0)

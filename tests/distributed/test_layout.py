@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from transformer.distributed import layout
 from transformer.distributed.layout import gather_params
 from transformer.distributed.parallel_step import rows_for_devices
-from transformer.training.start import restore_or_init, save
+from transformer.training.start import restore_or_init
 from transformer.training.update import init_state
 
 STEPS = 30
@@ -175,7 +175,8 @@ def test_checkpoints_move_between_layouts(number, tmp_path):
     arrays, structure = jax.tree.flatten(first_state(saved_layout, **DIVISIBLE))
     state = structure.unflatten(x + i for i, x in enumerate(arrays, start=3))
     checkpoints = checkpoints_of(tmp_path)
-    save(checkpoints, 3, state, saved_layout)
+    saved = layout.to_save(state, saved_layout)
+    checkpoints.save(3, saved.params, saved.rest)
     checkpoints.close()
     run_layout, checkpoints = layout_of(*after), checkpoints_of(tmp_path)
     restored = restore_or_init(init(model(**DIVISIBLE)), ADAM, 0, checkpoints, run_layout)

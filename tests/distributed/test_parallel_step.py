@@ -13,7 +13,7 @@ from helpers.layouts import ADAM, batch, first_state, init, layout_of, model, st
 
 from transformer.distributed import layout
 from transformer.distributed.parallel_step import compile_step, make_any_process, shard_batch
-from transformer.training.start import restore_or_init, save
+from transformer.training.start import restore_or_init
 from transformer.training.update import init_state, train_step
 
 
@@ -97,7 +97,8 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, tmp_path):
     jax.monitoring.register_event_duration_secs_listener(listen)
     for t in range(3):
         state = advance(state, t)
-    save(checkpoints, 3, state, run_layout)
+    saved = layout.to_save(state, run_layout)
+    checkpoints.save(3, saved.params, saved.rest)
     checkpoints.close()
     checkpoints = checkpoints_of(tmp_path)
     restored = restore_or_init(init(model()), ADAM, 0, checkpoints, run_layout)

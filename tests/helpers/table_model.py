@@ -62,7 +62,7 @@ def initial_state(tables, width, room):
 
 
 def search(method, step, memory, state, bounds, until_active=0, **options):
-    """The loop of `compiled.advance`; `method` is a Method, or a module with `extend`."""
+    """The loop of `compiled.proceed`; `method` is a Method, or a module with `extend`."""
     extend = functools.partial(method.extend, step, memory, bounds, **options)
     unfinished = functools.partial(beam_search.is_unfinished, until_active)
     return jax.lax.while_loop(unfinished, extend, state)

@@ -54,7 +54,7 @@ for _ in range(10):
         float(results.pop(0)[0])
 jax.block_until_ready(results)
 print(resident() - before)
-with memory.freed_returned():
+with memory.trimmed():
     print(resident() - before)
 """
 

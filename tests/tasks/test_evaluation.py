@@ -65,7 +65,7 @@ def split_sums(model, rows=3, blocks=1):
     """Sums over 100 ids, and the nats of each."""
     windows = Rows(8, np.arange(WINDOWS), np.arange(WINDOWS + 1))
     options = tuple({**OPTIONS, "blocks": blocks}.items())
-    outcome = functools.partial(losses.outcome, model=model, options=options)
+    outcome = functools.partial(losses.sums_and_nats, model=model, options=options)
     return SplitSums(Batches([windows], rows * 8, None, assemble), outcome, what="score", remedy="")
 
 
@@ -94,8 +94,8 @@ def test_blocks_never_hold_all_logits(run):
     batch = split_sums(model).batches.rows(0, 0, 3)
 
     def compiled(blocks):
-        options = tuple({**OPTIONS, "blocks": blocks}.items())
-        return losses.outcome.lower(params, batch, model=model, options=options).compile().as_text()
+        static = {"model": model, "options": tuple({**OPTIONS, "blocks": blocks}.items())}
+        return losses.sums_and_nats.lower(params, batch, **static).compile().as_text()
 
     V = model.vocab_size
     assert f"f32[3,8,{V}]" in compiled(1)
@@ -138,10 +138,10 @@ def test_what_a_model_sows_is_added_to_the_loss_by_its_name(blocks):
     }
     options = {"blocks": blocks, **OPTIONS}
     pairs = tuple(options.items())
-    sums, _ = losses.outcome(params, batch, model=model, options=pairs)
+    sums, _ = losses.sums_and_nats(params, batch, model=model, options=pairs)
     trained = losses.token_loss(params, batch, model=model, rng=jax.random.key(0), **options)
     both = {"members_0": params, "members_1": params}
-    mean, _ = losses.outcome(both, batch, model=Ensemble((model, Penalised())), options=pairs)
+    mean, _ = losses.sums_and_nats(both, batch, model=Ensemble((model, Penalised())), options=pairs)
     for found in (sums, trained, mean):
         assert {name: float(found[name]) for name in expected} == pytest.approx(expected, rel=1e-5)
         whole = plain["loss"] + sum(expected.values())

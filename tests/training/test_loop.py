@@ -150,7 +150,11 @@ def exhausted(*_, **__):
     ("owner", "name", "said"),
     [
         (start, "compile_step", r"a step with 32 rows of 32 positions .*config.data.batch_tokens"),
-        (losses, "outcome", r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens"),
+        (
+            losses,
+            "sums_and_nats",
+            r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens",
+        ),
         (compiled, "start", r"a search of \d+ sentences of \d+ pieces, 1 beams each, .*tokens"),
     ],
 )

@@ -123,7 +123,6 @@ def run(world, monkeypatch):
             open_run=lambda *_: (world, TrainState(world.disk, 0, world.disk, ()), world.step),
             dry_run=lambda state, *_: state,
             load_batch=lambda *_: None,
-            save=lambda checkpoints, step, state, layout: world.save(step, state.params, None),
         ),
         "describe": lambda *_: None,
         "make_any_process": world.make_any_process,
@@ -136,7 +135,7 @@ def run(world, monkeypatch):
         for name, value in replaced.items():
             patch.setattr(loop, name, value)
         # Giving memory back takes 10 ms where a process has much: half of the time of all tests.
-        patch.setattr(loop.memory, "freed_returned", contextlib.nullcontext)
+        patch.setattr(loop.memory, "trimmed", contextlib.nullcontext)
         patch.setattr(loop, "Log", lambda *_: world)
         patch.setattr(loop.processes, "all_gather", lambda value: [value])
         train = {"num_steps": world.config.num_steps, "save_every": world.config.save_every}

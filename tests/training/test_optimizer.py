@@ -9,11 +9,11 @@ import pytest
 from transformer.checkpoints.weights import flatten, unflatten
 from transformer.errors import UserError
 from transformer.training.optimizer import (
-    averaged,
     check,
     inverse_square_root,
     make_optimizer,
     make_schedule,
+    params_to_score,
     stop_gradients,
 )
 
@@ -91,9 +91,9 @@ def test_a_moving_average_is_of_the_params_after_each_update():
         params = optax.apply_updates(params, updates)
         value -= 0.1 * (t + 1) * t
         expected = decay * expected + (1 - decay) * value
-        mean = averaged(params, state)
+        mean = params_to_score(params, state)
         assert (mean["a"], mean["b"]) == (pytest.approx(expected), 5)
-    assert averaged(params, state[0]) is params  # where there is none
+    assert params_to_score(params, state[0]) is params  # where there is none
 
 
 CONSTANT = {"name": "constant_schedule", "value": 0.1}

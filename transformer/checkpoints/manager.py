@@ -88,12 +88,12 @@ class Checkpoints:
         """
         if not processes.is_first():
             return
-        # By the functions of store.py, because the methods of the same names are collective.
-        averaged = {*store.steps(self._averaged.folder), newest}
+        # Not by the method `steps`, which is collective.
+        averaged = {*store.complete_steps(self._averaged.folder), newest}
         multiples = sorted(step for step in averaged if step % self._every == 0)
-        self._latest.keep(store.steps(self._latest.folder)[-TO_RESUME:])
+        self._latest.keep(store.complete_steps(self._latest.folder)[-TO_RESUME:])
         self._averaged.keep([*multiples[-self._keep :], newest])
-        self._averaged.copy_params(self._latest.place(newest), newest)
+        self._averaged.copy_params(self._latest.path(newest), newest)
 
     def save_best(self, step: int, params: Tree, score: float) -> bool:
         """Saves the params to best/ if `score` is the best so far; returns whether it saved them.
@@ -162,7 +162,7 @@ def resumable(workdir: Path) -> bool:
     False if checkpoints/ has no complete step, as after a kill in the first save. UserError if the
     workdir has params only, such as a copy of best/ for translation.
     """
-    if store.steps(workdir / LATEST):
+    if store.complete_steps(workdir / LATEST):
         return True
     averaged, best = (store.all_steps(workdir / place) for place in (store.AVERAGED, store.BEST))
     if not averaged and not best:

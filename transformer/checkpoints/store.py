@@ -45,14 +45,14 @@ class CheckpointStore:
         handler = ocp.CompositeCheckpointHandler()  # of the items that the arguments name
         self._orbax = ocp.AsyncCheckpointer(handler, multiprocessing_options=options)
 
-    def place(self, step: int) -> Path:
+    def path(self, step: int) -> Path:
         """Returns the folder of a step. Not collective."""
         return self.folder / str(step)
 
     def steps(self) -> list[int]:
         """Lists the complete steps, in ascending order."""
         # Process 0's listing, because a shared disk may show other processes an older state.
-        return processes.all_gather(steps(self.folder))[0]
+        return processes.all_gather(complete_steps(self.folder))[0]
 
     def save(self, step: int, items: dict[str, Tree]) -> None:
         """Starts saving a step, replacing an older one; arrays may be donated on return.
@@ -60,10 +60,10 @@ class CheckpointStore:
         The step stays incomplete until `complete` is called.
         """
         if processes.is_first():
-            delete(self.place(step))
+            delete(self.path(step))
         processes.all_gather(None)  # a barrier, so that every process sees the deletion
         saves = {name: ocp.args.StandardSave(tree) for name, tree in items.items()}
-        self._orbax.save(self.place(step), args=ocp.args.Composite(**saves))
+        self._orbax.save(self.path(step), args=ocp.args.Composite(**saves))
 
     def complete(self, step: int, about: dict) -> None:
         """Waits until a step is on the disk, then writes its checksums and the record `about`.
@@ -72,15 +72,15 @@ class CheckpointStore:
         """
         self._orbax.wait_until_finished()
         if processes.is_first():
-            place = self.place(step)
-            _seal(place, checksums.checksums_of(place, about))
+            path = self.path(step)
+            _seal(path, checksums.checksums_of(path, about))
 
     def copy_params(self, source: Path, step: int) -> None:
         """Copies the params of the complete checkpoint `source`. Only process 0 calls it.
 
         The copy keeps the source's checksums, so that a corrupt copy is noticed when it is read.
         """
-        target, saved = self.place(step), checksums.read(source)
+        target, saved = self.path(step), checksums.read(source)
         files = {k: x for k, x in saved["files"].items() if not k.startswith(f"{OPT_STATE}/")}
         delete(target)  # if incomplete or damaged
         for name in files:
@@ -93,7 +93,7 @@ class CheckpointStore:
         """Deletes all steps but `kept`. Not collective: process 0 does the work."""
         if processes.is_first():
             for step in {*all_steps(self.folder)} - {*kept}:
-                delete(self.place(step))
+                delete(self.path(step))
 
     def remove_drafts(self) -> None:
         """Removes the drafts of killed saves. Not collective: process 0 does the work."""
@@ -107,13 +107,13 @@ class CheckpointStore:
         Each process checks its share of the files.
         """
         wanted = lambda name: not (without and name.startswith(f"{without}/"))
-        return checksums.corrupt_files(self.place(step), wanted=wanted) or []
+        return checksums.corrupt_files(self.path(step), wanted=wanted) or []
 
     def about(self, step: int, name: str) -> Any:
         """Returns an entry of the record that `complete` wrote."""
-        about = processes.all_gather(checksums.read(self.place(step)))[0]["about"]
+        about = processes.all_gather(checksums.read(self.path(step)))[0]["about"]
         if name not in about:
-            raise UserError(f"damaged: {self.place(step) / checksums.NAME} has no {name}")
+            raise UserError(f"damaged: {self.path(step) / checksums.NAME} has no {name}")
         return about[name]
 
     def check_identity(self, step: int, identity: dict[str, str]) -> None:
@@ -122,7 +122,7 @@ class CheckpointStore:
         for name, value in identity.items():
             if saved.get(name) != value:
                 raise UserError(
-                    f"{self.place(step)} was trained with the {name} {saved.get(name)}, but this "
+                    f"{self.path(step)} was trained with the {name} {saved.get(name)}, but this "
                     f"run's is {value}: its outputs would mean something else"
                 )
 
@@ -133,14 +133,14 @@ class CheckpointStore:
         """
         # Compare shapes first, because Orbax would truncate or pad arrays silently.
         if difference := different_shape(self.shapes(step, item), like):
-            raise UserError(f"{self.place(step)} does not fit this config: {item} {difference}")
+            raise UserError(f"{self.path(step)} does not fit this config: {item} {difference}")
         restores = {item: ocp.args.StandardRestore(like)}
-        return self._orbax.restore(self.place(step), args=ocp.args.Composite(**restores))[item]
+        return self._orbax.restore(self.path(step), args=ocp.args.Composite(**restores))[item]
 
     def shapes(self, step: int, item: str) -> Tree:
         """Returns an item of a step as jax.ShapeDtypeStructs. Not collective."""
         # Reads only this item, because the files of another item may be damaged.
-        saved = ocp.StandardCheckpointHandler().metadata(self.place(step) / item).tree
+        saved = ocp.StandardCheckpointHandler().metadata(self.path(step) / item).tree
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), saved)
 
     def close(self) -> None:
@@ -154,22 +154,22 @@ def all_steps(folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def steps(folder: Path) -> list[int]:
+def complete_steps(folder: Path) -> list[int]:
     """Lists the complete steps in a folder, in ascending order."""
-    complete = lambda step: (folder / str(step) / checksums.NAME).exists()
-    return list(filter(complete, all_steps(folder)))
+    is_complete = lambda step: (folder / str(step) / checksums.NAME).exists()
+    return list(filter(is_complete, all_steps(folder)))
 
 
-def delete(place: Path) -> None:
+def delete(path: Path) -> None:
     """Deletes a step, its checksums first, so that a kill leaves it incomplete."""
-    (place / checksums.NAME).unlink(missing_ok=True)
-    paths.remove(place)
+    (path / checksums.NAME).unlink(missing_ok=True)
+    paths.remove(path)
 
 
-def _seal(place: Path, content: bytes) -> None:
+def _seal(path: Path, content: bytes) -> None:
     """Completes a step: syncs its files, then writes its checksums and the record."""
-    paths.sync(place)
-    paths.write_file(place / checksums.NAME, content)
+    paths.sync(path)
+    paths.write_file(path / checksums.NAME, content)
 
 
 def signed(score: float, best_is: str) -> float:

@@ -26,7 +26,7 @@ Loaded = TypeVar("Loaded")
 class Batches:
     """The batches of a corpus: `batches[t]`, or some of its rows, `batches.rows(t, start, stop)`.
 
-    This class assigns items to rows and batches. The task's `assemble(items, row_of_item, shape,
+    This class deals the packed rows to batches. The task's `assemble(items, row_of_item, shape,
     key)` makes the arrays of `shape` (rows, length), with items[i] in row row_of_item[i]. Random
     choices about an item must depend on `key` = (seed, t) and the item only, so that any host
     assembles the same rows.

@@ -26,7 +26,7 @@ class Corpus:
     items: Callable[[Sequence[int]], Iterator[tuple[str, ...]]]
     files: tuple[str, ...] = ()  # one per side, or the files of plain text
     mixture: Sequence[dict] = ()  # its corpora, one after the other, see packing.mix
-    # (vocabulary of a side, texts, index of the first) -> their ids; known by the fingerprint
+    # (vocabulary of a side, texts, index of the first) -> their ids; the fingerprint covers it
     encode: Callable = lambda side, texts, first: side.encode(texts)
 
     def __len__(self) -> int:

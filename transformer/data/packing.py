@@ -66,42 +66,43 @@ def rows_of_epoch(reads: Sequence[tuple[int, int]], epoch: int, seed: int) -> np
     return np.sort(np.concatenate(chosen))
 
 
-def mix(parts: Sequence[dict], items: np.ndarray, rows_of: Callable) -> list[Rows]:
+def mix(mixture: Sequence[dict], items: np.ndarray, rows_of: Callable) -> list[Rows]:
     """Returns the rows of a mixture, in groups of one length, with their `reads`.
 
     `items` are the sorted pairs to train on, and rows_of(items) packs some of them into groups of
     rows. No row has pairs of two corpora. Logs the shares.
     """
-    ends = np.cumsum([part["size"] for part in parts])
+    ends = np.cumsum([corpus["size"] for corpus in mixture])
     pairs_of = np.split(items, np.searchsorted(items, ends[:-1]))
     groups_of = [rows_of(pairs) if len(pairs) else [] for pairs in pairs_of]
     sizes = [sum(map(len, groups)) for groups in groups_of]
-    cells, counts = [], counts_of(parts, sizes)
-    for part, groups, size, count in zip(parts, groups_of, sizes, counts, strict=True):
+    parts, counts = [], counts_of(mixture, sizes)
+    for corpus, groups, size, count in zip(mixture, groups_of, sizes, counts, strict=True):
         message = "%s: %d of an epoch's %d rows, which are %.2f passes over its own"
-        logging.info(message, part["name"], count, sum(sizes), count / size)
+        logging.info(message, corpus["name"], count, sum(sizes), count / size)
         group_counts = _rounded([*map(len, groups)], count)
-        cells += [cell for cell in zip(groups, group_counts, strict=True) if cell[1]]
-    lengths = sorted({group.length for group, _ in cells})
-    return [join([x for x in cells if x[0].length == length]) for length in lengths]
+        # Without groups whose share is rounded to no row.
+        parts += [(rows, n) for rows, n in zip(groups, group_counts, strict=True) if n]
+    lengths = sorted({rows.length for rows, _ in parts})
+    return [join([(rows, n) for rows, n in parts if rows.length == x]) for x in lengths]
 
 
-def counts_of(parts: Sequence[dict], sizes: Sequence[int]) -> list[int]:
+def counts_of(mixture: Sequence[dict], sizes: Sequence[int]) -> list[int]:
     """Returns how much an epoch reads of each corpus of these sizes, in all as much as there is.
 
     UserError for a corpus of size 0.
     """
     if 0 in sizes:
-        raise UserError(f"the corpus {parts[sizes.index(0)]['name']} has no pair to train on")
-    weights = [part["weight"] or size for part, size in zip(parts, sizes, strict=True)]
-    return _rounded(np.array(weights) ** (1 / parts[0]["temperature"]), sum(sizes))
+        raise UserError(f"the corpus {mixture[sizes.index(0)]['name']} has no pair to train on")
+    weights = [corpus["weight"] or size for corpus, size in zip(mixture, sizes, strict=True)]
+    return _rounded(np.array(weights) ** (1 / mixture[0]["temperature"]), sum(sizes))
 
 
 def _rounded(shares: Sequence[float], total: int) -> list[int]:
     """Returns integers in proportion to shares, of sum `total`, by largest remainder."""
     exact = np.array(shares) * (total / sum(shares))
     counts = exact.astype(int)
-    # What rounding down leaves goes to the largest fractions.
+    # The rest, after rounding down, goes to the largest fractions.
     counts[np.argsort(counts - exact, kind="stable")[: total - counts.sum()]] += 1
     return counts.tolist()
 

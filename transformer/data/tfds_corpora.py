@@ -104,7 +104,7 @@ def prepare_wmt(corpus: str, data_dir: str) -> tfds.core.DatasetBuilder:
     wmt._parse_parallel_sentences = parallel_sentences
     builder = prepare_corpus(Wmt14, WMT[corpus], data_dir)
     # launch.py's allocator would keep gigabytes of freed memory for the whole run.
-    memory.return_freed()
+    memory.trim()
     return builder
 
 

@@ -62,7 +62,7 @@ def tokenise(
     directory = _folder(corpus.fingerprint, vocabulary, cache)
     write = functools.partial(_write_tokens, corpus, vocabulary, what)
     checksums.make_folder(directory, write, "tokenising again")
-    return read(corpus.fingerprint, vocabulary, cache)
+    return read_tokens(corpus.fingerprint, vocabulary, cache)
 
 
 def _write_tokens(
@@ -90,7 +90,7 @@ def _write_tokens(
         np.save(directory / f"{name}_offsets.npy", offsets)
 
 
-def read(fingerprint: str, vocabulary: Vocabulary | Pieces, cache: Path) -> Tokens:
+def read_tokens(fingerprint: str, vocabulary: Vocabulary | Pieces, cache: Path) -> Tokens:
     """Returns the ids that `tokenise` has written for the corpus with this fingerprint.
 
     It does not verify checksums again, because that takes about a second per GB.

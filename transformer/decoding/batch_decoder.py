@@ -65,14 +65,14 @@ class BatchDecoder:
         ):
             if getattr(decode, key, "") and not is_read:
                 raise UserError(f"config.decode.{key} is read with config.decode.{by} only")
-        if rules := methods.made(decode, vocabulary):
+        if rules := methods.make_rules(decode, vocabulary):
             method = method._replace(options=(*method.options, ("rules", rules)))
         self.method = method
         self._start = functools.partial(
             compiled.start, seed=decode.seed, model=model, num_beams=method.num_beams
         )
-        self._advance = functools.partial(
-            compiled.advance, model=model, extend=method.extend, options=method.options
+        self._proceed = functools.partial(
+            compiled.proceed, model=model, extend=method.extend, options=method.options
         )
 
     def __call__(
@@ -156,7 +156,7 @@ class BatchDecoder:
             state = search.state._replace(t=search.state.t + most_room - 1)
             until_active = batch_sizes.fewer_rows(len(rows), devices)
             search = search._replace(state=state)
-            jax.block_until_ready(self._advance(params, *search, until_active=until_active))
+            jax.block_until_ready(self._proceed(params, *search, until_active=until_active))
 
     def _fits(self, batch: list[Part]) -> contextlib.AbstractContextManager[None]:
         """Context manager that turns out-of-memory into a UserError that names the batch."""
@@ -201,17 +201,12 @@ class BatchDecoder:
         longest = max(len(part.source) for part in batch)
         usual = batch_sizes.positions_per_row(longest, extra_length)
         most_room = batch_sizes.next_power_of_two(max(usual, max(limits) + 1))
-        padded = lambda numbers: np.pad(np.array(numbers, np.int32), (0, rows - len(batch)))
-        # Powers of 4, so that few shapes are compiled.
-        phrases = [part.required for part in batch] + [()] * (rows - len(batch))
-        longest = max(len(ids) for part in phrases for ids in (*part, ()))
-        P, L = (batch_sizes.next_power(4, n) for n in (max(map(len, phrases)), max(2, longest)))
-        required_BPL = np.stack([tokenizer.padded(x, P, L) for x in phrases]) if longest else None
+        of_rows = lambda numbers: np.pad(np.array(numbers, np.int32), (0, rows - len(batch)))
         return Bounds(
-            min_length_B=padded([least] * len(batch)),
-            max_length_B=padded(limits),
+            min_length_B=of_rows([least] * len(batch)),
+            max_length_B=of_rows(limits),
             prefix_BM=tokenizer.padded([part.prefix for part in batch], rows, most_room),
-            required_BPL=required_BPL,
+            required_BPL=required_phrases(batch, rows),
         )
 
     def _search_batch(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
@@ -224,7 +219,7 @@ class BatchDecoder:
         hypotheses = [[]] * len(rows)
         while True:
             until_active = batch_sizes.fewer_rows(len(rows), devices)
-            state = self.workers.call(self._advance, params, *search, until_active=until_active)
+            state = self.workers.call(self._proceed, params, *search, until_active=until_active)
             # Blocks until the stage is computed. Other workers compute meanwhile.
             active = np.asarray(state.active_B)
             tokens_BWT = np.asarray(state.tokens_BWT)[:, : self.method.num_returned]
@@ -250,6 +245,17 @@ class BatchDecoder:
             search = layout.shard_rows(search, params)
             # With rows 8 9 5 and remaining 2 0, rows 5 8 are left.
             rows = rows[remaining]
+
+
+def required_phrases(batch: list[Part], rows: int) -> np.ndarray | None:
+    """Returns the required phrases of a batch padded to `rows`, [B, P, L]; None without any.
+
+    P and L are powers of 4, so that few shapes are compiled.
+    """
+    required = [part.required for part in batch] + [()] * (rows - len(batch))
+    longest = max(len(ids) for phrases in required for ids in (*phrases, ()))
+    P, L = (batch_sizes.next_power(4, n) for n in (max(map(len, required)), max(2, longest)))
+    return np.stack([tokenizer.padded(x, P, L) for x in required]) if longest else None
 
 
 def finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:

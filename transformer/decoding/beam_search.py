@@ -130,10 +130,11 @@ def extend(
     log P. Beam search ignores `rng_B`, the keys of sampling methods. `options` are those of
     `select`.
     """
-    return select(*candidates(step, memory, bounds, state, never, rules), state, bounds, **options)
+    candidates, cache = find_candidates(step, memory, bounds, state, never, rules)
+    return select(candidates, cache, state, bounds, **options)
 
 
-def candidates(
+def find_candidates(
     step: Step, memory: Any, bounds: Bounds, state: DecodingState, never: Ids, rules: Rules
 ) -> tuple[Candidates, Any]:
     """Returns the candidates of t + 1 tokens, and the cache with the live beams' last tokens."""
@@ -301,8 +302,9 @@ def next_log_probs(
 ) -> tuple[Array, Any]:
     """Returns log P of all tokens at position t, -inf if not allowed, and the cache.
 
-    For rules, and methods that need the whole distribution. Rules forbid a forced token, too, but
-    not in all live beams: at max_length a beam that may not end is dropped, and a prefix is kept.
+    For rules, and methods that need the whole distribution. A beam is dropped if rules forbid its
+    forced token, unless they forbid it in all live beams. At max_length the beams that may end thus
+    remain, and a prefix is always kept.
     """
     logits_BWV, total_BW, cache = next_logits(step, memory, state)
     log_probs_BWV = logits_BWV - total_BW[:, :, None]

@@ -83,7 +83,7 @@ def start(
     static_argnames=("model", "extend", "options", "until_active"),
     donate_argnames="state",  # so that the loop writes into the same KV cache
 )
-def advance(
+def proceed(
     params: Tree,
     memory: Tree,
     state: beam_search.DecodingState,

@@ -52,21 +52,26 @@ class Method(NamedTuple):
     required: Callable[[str, Mapping[str, str]], Iterable[str]] | None = None
 
 
-def named(rules: str) -> list[boxes.Named]:
+def parse_rules(rules: str) -> list[boxes.Named]:
     """Returns what config.decode.rules names; UserError for an unknown rule or a wrong field."""
-    return boxes.named(registry.RULES, "decode.rules", rules, several=True) if rules else []
+    return boxes.parse_names(registry.RULES, "decode.rules", rules, several=True) if rules else []
 
 
-def made(decode: Decode, vocabulary: Pieces | None) -> tuple[Rule, ...]:
+def make_rules(decode: Decode, vocabulary: Pieces | None) -> tuple[Rule, ...]:
     """Returns the rules of config.decode.rules."""
     given = {"decode": decode, "vocabulary": vocabulary}
-    return tuple(boxes.constructor(rule, **given)() for rule in named(decode.rules))
+    return tuple(boxes.constructor(rule, **given)() for rule in parse_rules(decode.rules))
 
 
 def phrase_pattern(phrase: str) -> str:
     """Returns a regular expression of whole words, or of the beginning of one before a *."""
     ending = "" if phrase.endswith("*") else r"(?!\w)"
     return rf"(?<!\w){re.escape(phrase.removesuffix('*'))}{ending}"
+
+
+def missing(phrases: Iterable[str], text: str) -> tuple[str, ...]:
+    """Returns the phrases that a text does not have, each once."""
+    return tuple(x for x in dict.fromkeys(phrases) if not re.search(phrase_pattern(x), text))
 
 
 def check_num_hypotheses(decode: Decode, key: str) -> None:

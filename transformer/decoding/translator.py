@@ -204,23 +204,20 @@ class Translator:
 
     def _texts(
         self,
-        hypotheses_by_line: list[Hypotheses],
+        hypotheses_of_line: list[Hypotheses],
         numbers: Sequence[int],
-        phrases_by_line: list[list[str]],
+        phrases_of_line: list[list[str]],
     ) -> Iterator[list[Hypothesis]]:
         """Yields the best `num_hypotheses` of each line, detokenised."""
-        flat = [ids for hypotheses in hypotheses_by_line for ids, _ in hypotheses]
+        flat = [ids for hypotheses in hypotheses_of_line for ids, _ in hypotheses]
         # Byte pieces can spell a line break, but each input line has one output line.
         texts = (re.sub(r"[\n\r]", " ", x) for x in self.vocabulary.target.decode(flat))
-        lines = zip(hypotheses_by_line, numbers, phrases_by_line, strict=True)
+        lines = zip(hypotheses_of_line, numbers, phrases_of_line, strict=True)
         for hypotheses, number, phrases in lines:
             scored = self.method.rank([(next(texts), score) for _, score in hypotheses])
-            pattern_of = {phrase: methods.phrase_pattern(phrase) for phrase in phrases}
-            lacking = lambda text, x=pattern_of: tuple(p for p in x if not re.search(x[p], text))
             best = scored[: self.decode.num_hypotheses]
-            answer = [Hypothesis(text, score, lacking(text)) for text, score in best]
-            if missing := answer[0].missing:
-                missing = ", ".join(missing)
+            answer = [Hypothesis(x, score, methods.missing(phrases, x)) for x, score in best]
+            if missing := ", ".join(answer[0].missing):
                 logging.warning("line %d: not in its translation: %s", number + 1, missing)
             yield answer
 

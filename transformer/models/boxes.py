@@ -89,11 +89,11 @@ def parts(box: str, pattern: str, num_layers: int, **given: Any) -> tuple[Part, 
     return tuple(made[i % len(made)] for i in range(num_layers))
 
 
-def constructor(named: Named, **given: Any) -> Part:
+def constructor(entry: Named, **given: Any) -> Part:
     """Returns the code of a part with its own fields and the keywords in `given` that it takes."""
-    takes = inspect.signature(named.code).parameters
+    takes = inspect.signature(entry.code).parameters
     taken = {key: value for key, value in given.items() if key in takes}
-    return functools.partial(named.code, **taken, **named.fields)
+    return functools.partial(entry.code, **taken, **entry.fields)
 
 
 def parse(box: str, pattern: str, key: str = "") -> list[Named]:
@@ -103,23 +103,23 @@ def parse(box: str, pattern: str, key: str = "") -> list[Named]:
     the `key` of config.model, by default the box.
     """
     table, key = registry.PARTS[box], f"model.{key or box}"
-    return named(table, key, pattern, several=box in PATTERNS)
+    return parse_names(table, key, pattern, several=box in PATTERNS)
 
 
-def named(table: dict[str, str], key: str, pattern: str, *, several: bool) -> list[Named]:
+def parse_names(table: dict[str, str], key: str, pattern: str, *, several: bool) -> list[Named]:
     """Returns what a pattern names in a table of the registry, `several` or one; see `parse`."""
     try:
         elements = ast.parse(f"[{pattern}]", mode="eval").body.elts
         calls = [x if isinstance(x, ast.Call) else ast.Call(x, [], []) for x in elements]
-        found = [(x.func.id, {k.arg: ast.literal_eval(k.value) for k in x.keywords}) for x in calls]
+        pairs = [(x.func.id, {k.arg: ast.literal_eval(k.value) for k in x.keywords}) for x in calls]
         is_right = bool(calls) and not any(x.args for x in calls)
     except (SyntaxError, AttributeError, ValueError, TypeError):
         is_right = False
-    if not is_right or (len(found) > 1 and not several):
+    if not is_right or (len(pairs) > 1 and not several):
         form = "a name with its fields, NAME or NAME(FIELD=1, TEXT='text')"
         form = f"{form}, or a pattern NAME,NAME" if several else f"one part: {form}"
         raise UserError(f"config.{key}={pattern!r} must be {form}")
-    return [_with_fields(table, key, *x) for x in found]
+    return [_with_fields(table, key, *x) for x in pairs]
 
 
 def _with_fields(table: dict[str, str], key: str, name: str, given: dict) -> Named:
@@ -141,21 +141,21 @@ def _with_fields(table: dict[str, str], key: str, name: str, given: dict) -> Nam
     return Named(name, code, {k: x.annotation(values[k]) for k, x in own.items()})
 
 
-def written_out(fields: Mapping[str, Any]) -> dict[str, str]:
+def written_out(values: Mapping[str, Any]) -> dict[str, str]:
     """Returns {key: pattern with all fields} for the keys of config.model that name parts.
 
     A run thus keeps its values when a default changes later. {} for a model without boxes.
     """
-    boxes = {**{box: box for box in registry.PARTS}, "decoder_mixer": "mixer"}
+    box_of = {**{box: box for box in registry.PARTS}, "decoder_mixer": "mixer"}
     return {
-        key: ",".join(_written(x.name, _arguments(x.fields)) for x in parse(box, fields[key], key))
-        for key, box in boxes.items()
-        if fields.get(key) and registry.PARTS.keys() <= set(fields)
+        key: ",".join(_written(x.name, _arguments(x.fields)) for x in parse(box, values[key], key))
+        for key, box in box_of.items()
+        if values.get(key) and registry.PARTS.keys() <= set(values)
     }
 
 
-def _arguments(fields: dict[str, Any]) -> str:
-    return ", ".join(f"{key}={value!r}" for key, value in fields.items())
+def _arguments(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in values.items())
 
 
 def _written(name: str, arguments: str) -> str:

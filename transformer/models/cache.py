@@ -69,7 +69,7 @@ def empty_slots(keys_values: KeysValues, room: int, num_beams: int) -> Slots:
     return Slots(jnp.zeros((B, H, K, N), dtype), jnp.zeros((B, H, N, C), dtype))
 
 
-def write(kept: Slots, slot: Array, new: KeysValues) -> Slots:
+def write(slots: Slots, slot: Array, keys_values: KeysValues) -> Slots:
     """Returns the slots after writing new keys and values from slot `slot` on."""
 
     def write_along(axis: int, old: Array, new: Array) -> Array:
@@ -81,7 +81,7 @@ def write(kept: Slots, slot: Array, new: KeysValues) -> Slots:
         return jax.lax.bitcast_convert_type(written, jnp.bfloat16)
 
     # Slots are axis 3 of keys_BHKN and axis 2 of values_BHNC.
-    return Slots(write_along(3, kept[0], new[0]), write_along(2, kept[1], new[1]))
+    return Slots(*map(write_along, (3, 2), slots, keys_values))
 
 
 def write_ancestry(ancestry_BWP: Array, position: Array, num_tokens: int) -> Array:

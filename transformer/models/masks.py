@@ -11,7 +11,7 @@ class View(NamedTuple):
     """The keys that each query may attend to, and the positions of queries and keys."""
 
     mask_BTS: Array  # bool; [B, 1, S] if all queries share it
-    # int; read by relative positions only.
+    # int, from 0 in each text. Position encodings, windows and a decoding step's input read them.
     query_positions_BT: Array
     key_positions_BS: Array
     # int: the texts of a row are numbered from 1, 0 is padding. None if a row is one text, as in a

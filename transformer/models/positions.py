@@ -41,7 +41,7 @@ class Positions(nn.Module):
         return context_BTHC
 
 
-def has(kind: type[Positions], *methods: str) -> bool:
+def overrides(kind: type[Positions], *methods: str) -> bool:
     """Returns whether a kind of positions overrides one of the methods."""
     return any(getattr(kind, name) is not getattr(Positions, name) for name in methods)
 

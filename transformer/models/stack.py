@@ -13,7 +13,7 @@ from transformer.models.cache import Cache, KeysValues, Queries
 from transformer.models.layer_options import LayerOptions
 from transformer.models.layers import Layer
 from transformer.models.masks import View
-from transformer.models.positions import Positions, has
+from transformer.models.positions import Positions, overrides
 
 Array = jax.Array
 
@@ -150,7 +150,7 @@ def check_options(model: nn.Module) -> None:
         )
     reads_relative = any(issubclass(mixer, MultiHeadAttention) for mixer in _mixers(model))
     [positions] = boxes.parse("positions", options.positions)
-    if has(positions.code, "heads", "scores", "context") and not reads_relative:
+    if overrides(positions.code, "heads", "scores", "context") and not reads_relative:
         raise UserError(
             f"config.model.positions={options.positions!r} is read by attention only, and "
             f"config.model.mixer={options.mixer!r} has none"

@@ -46,10 +46,10 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         )
     if values["workdir"].present and not workdir:
         raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
-    # Folders are positional; flags and keys begin with a dash.
+    # Folders are positional; flags, and settings of keys, begin with a dash.
     takes_folders = MODES[mode].folder or MODES[mode].start in ("workdirs", "foreign", "configs")
-    keys = [x for x in remaining if x.startswith("-") or not takes_folders]
-    folders = [paths.path(x) for x in remaining if x not in keys]
+    settings = [x for x in remaining if x.startswith("-") or not takes_folders]
+    folders = [paths.path(x) for x in remaining if x not in settings]
     match MODES[mode].start:
         case "config" if file:
             config = config_files.load_config(file)
@@ -57,18 +57,18 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
             name = Path(file).name.replace(".py:", ":").removesuffix(".py").replace(":", "-")
             workdir = workdir or f"runs/{name}"
         case "config" if workdir and mode == "train":
-            config = resumed_config(paths.path(workdir), keys)
+            config = resumed_config(paths.path(workdir), settings)
         case "workdir" if workdir and not file and len(folders) == MODES[mode].folder:
-            config = trained_config(paths.path(workdir), keys)
+            config = trained_config(paths.path(workdir), settings)
         case "workdirs" if len({*folders}) == len(folders) > 1 and not file and not workdir:
-            config = trained_config(folders[0], keys)
+            config = trained_config(folders[0], settings)
         case "foreign" if workdir and not file and len(folders) == 1:
-            config = imported_config(folders[0], keys)
+            config = imported_config(folders[0], settings)
         case "configs" if not file and len(folders) == 1:
             own = tuple(f"--config.{key.partition('.')[0]}." for key in key_tables.mode_table(mode))
-            of_file = tuple(x for x in keys if not x.startswith(own))
-            keys = [x for x in keys if x not in of_file]
-            config = ConfigDict({"arguments": of_file, "compilation_cache": "", "kernels": "plain"})
+            others = tuple(x for x in settings if not x.startswith(own))
+            settings = [x for x in settings if x.startswith(own)]
+            config = ConfigDict({"arguments": others, "compilation_cache": "", "kernels": "plain"})
             workdir = workdir or f"runs/{folders[0].stem}"
         case _:
             raise UserError(
@@ -78,7 +78,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     # The last place is the workdir: (FOLDER, WORKDIR), or several workdirs.
     places = (*folders, paths.path(workdir)) if workdir else tuple(folders)
     saved_config.check_workdir(places[-1])
-    config = set_keys(config, keys, mode)
+    config = set_keys(config, settings, mode)
     if MODES[mode].tasks and config.task not in MODES[mode].tasks:
         available = [name for name, x in MODES.items() if config.task in (x.tasks or [config.task])]
         raise UserError(

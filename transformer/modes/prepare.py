@@ -16,15 +16,15 @@ from transformer.training import optimizer
 from transformer.workdir import saved_config
 
 
-def prepare(config: ConfigDict, folder: Path) -> Task:
+def prepare(config: ConfigDict, workdir: Path) -> Task:
     """Checks the config, builds missing data, and returns the `Task`. Collective."""
-    store.check_path(folder)
+    store.check_path(workdir)
     task_module = check(config)
-    with lock.locked(folder):
-        config = prepare_workdir(task_module, config, folder)
+    with lock.locked(workdir):
+        config = prepare_workdir(task_module, config, workdir)
     # Outside the workdir's lock, because `build` writes only token ids into data_dir.
-    task = task_module.build(config, folder)
-    logging.info("prepared: %s; config and vocabulary are in %s", task.about, folder)
+    task = task_module.build(config, workdir)
+    logging.info("prepared: %s; config and vocabulary are in %s", task.about, workdir)
     return task
 
 
@@ -45,7 +45,7 @@ def check(config: ConfigDict) -> ModuleType:
     return task_module
 
 
-def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -> ConfigDict:
+def prepare_workdir(task_module: ModuleType, config: ConfigDict, workdir: Path) -> ConfigDict:
     """Prepares a workdir for its run and returns the resolved config.
 
     If the workdir has a checkpoint, the run resumes, and a config that differs in more than the
@@ -58,27 +58,27 @@ def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -
         # Resolve references, such as decay_steps to num_steps, for config.json.
         config = config.copy_and_resolve_references()
         config.model.update(boxes.written_out(config.model))
-        resumed = manager.resumable(folder)
+        resumed = manager.resumable(workdir)
         saved = None
         # In a new run, the other processes read the config that process 0 has written.
         if resumed or not processes.is_first():
-            saved = _saved(folder, config)
+            saved = _saved(workdir, config)
             free = (*saved_config.FREE, *task_module.FREE)
-            saved_config.check_same_run(config, saved, folder, free)
+            saved_config.check_same_run(config, saved, workdir, free)
         if config.train.init_from and not resumed:
             best = paths.path(config.train.init_from) / store.BEST
-            if not store.steps(best):
+            if not store.complete_steps(best):
                 raise UserError(
                     f"config.train.init_from: {best} holds no complete checkpoint; expected the "
                     "workdir of a run that has been validated"
                 )
-        config = task_module.prepare(config, folder, saved)
+        config = task_module.prepare(config, workdir, saved)
         if not resumed:  # a resumed run writes it after restoring its checkpoint
-            saved_config.write_config(config, folder)
+            saved_config.write_config(config, workdir)
         return config
 
 
-def _saved(folder: Path, config: ConfigDict) -> ConfigDict:
+def _saved(workdir: Path, config: ConfigDict) -> ConfigDict:
     """Returns the config that a run started with, from its config.json.
 
     If the file is missing (no shared disk) or damaged, logs a warning and returns `config`, because
@@ -86,7 +86,7 @@ def _saved(folder: Path, config: ConfigDict) -> ConfigDict:
     of the workdir are accepted.
     """
     try:
-        return saved_config.read_config(folder)
+        return saved_config.read_config(workdir)
     except UserError as error:
         action = "will be rewritten from --config" if processes.is_first() else "is not used"
         logging.warning("%s; config.json %s", error, action)

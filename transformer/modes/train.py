@@ -36,7 +36,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
 
 
 def run(
-    config: ConfigDict, workdir: Path, stops: loop.StopSignals, on_log: OnLog | None = None
+    config: ConfigDict, workdir: Path, stop_signals: loop.StopSignals, on_log: OnLog | None = None
 ) -> tuple[int, dict | None]:
     """Trains and scores; returns the step reached and the result, None if stopped.
 
@@ -46,6 +46,23 @@ def run(
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     store.check_path(workdir)
     task_module = prepare.check(config)
+    check(config)
+    # Locked until the score is logged, because a second run would write the same files.
+    with lock.locked(workdir):
+        config = prepare.prepare_workdir(task_module, config, workdir)
+        task = task_module.build(config, workdir)
+        with trackers(config, workdir) as tracked:
+            listeners = [*tracked, *filter(None, [on_log])]
+            step, stopped = loop.run(config, task, workdir, layout, stop_signals, listeners)
+            if stopped:
+                return step, None
+            result = evaluate.score_split(config, workdir, once=True, quiet=on_log is not None)
+            results.log_final(workdir, step, result, listeners)
+    return step, result
+
+
+def check(config: ConfigDict) -> None:
+    """Raises UserError for a wrong tracker, and warns of a run that ends within its warm-up."""
     for name in filter(None, config.train.trackers.split(",")):
         check_value("train.trackers", name, tuple(registry.TRACKERS))
         if not importlib.util.find_spec(name):
@@ -58,18 +75,6 @@ def run(
             "rate: consider config.optimizer.schedule.warmup_steps=%d"
         )
         logging.warning(message, num_steps, -(-num_steps // 3))
-    # Locked until the score is logged, because a second run would write the same files.
-    with lock.locked(workdir):
-        config = prepare.prepare_workdir(task_module, config, workdir)
-        task = task_module.build(config, workdir)
-        with trackers(config, workdir) as tracked:
-            listeners = [*tracked, *filter(None, [on_log])]
-            step, stopped = loop.run(config, task, workdir, layout, stops, listeners)
-            if stopped:
-                return step, None
-            result = evaluate.score_split(config, workdir, once=True, quiet=on_log is not None)
-            results.log_final(workdir, step, result, listeners)
-    return step, result
 
 
 @contextlib.contextmanager

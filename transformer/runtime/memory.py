@@ -21,7 +21,7 @@ def fits_in_memory(what: str, remedy: str) -> Iterator[None]:
         raise UserError(f"{what} does not fit into the devices' memory: {remedy}") from error
 
 
-def return_freed() -> None:
+def trim() -> None:
     """Returns freed memory to the system, which the allocator of startup.py would keep."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):  # glibc
@@ -29,13 +29,13 @@ def return_freed() -> None:
 
 
 @contextlib.contextmanager
-def freed_returned() -> Iterator[None]:
+def trimmed() -> Iterator[None]:
     """Returns freed memory to the system before and after its `with` block.
 
     Around a validation, it keeps the memory of validation and training from adding up.
     """
-    return_freed()
+    trim()
     try:
         yield
     finally:
-        return_freed()
+        trim()

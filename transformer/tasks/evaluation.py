@@ -50,7 +50,7 @@ class SplitSums(NamedTuple):
     def rehearse(self, params: Tree) -> None:
         """Computes the largest batches; UserError if a batch does not fit into memory."""
         for t in self.batches.largest():
-            self.batch(params, t)
+            self.score_batch(params, t)
 
     def score(self, params: Tree) -> tuple[dict[str, float], list[np.ndarray]]:
         """Returns the sums over all batches, and the arrays' values in the order of the rows.
@@ -62,14 +62,14 @@ class SplitSums(NamedTuple):
         total = sum(map(self.batches.num_filled, numbers))
         with progress.counter(self.what, total=total, unit=self.unit) as advance:
             for t in numbers:
-                outcomes.append(self.batch(params, t))
+                outcomes.append(self.score_batch(params, t))
                 advance(self.batches.num_filled(t))
         # [(sums, arrays) of each batch] -> all batches' sums, all batches' arrays.
         sums, values = zip(*processes.gather_shares(outcomes, len(self.batches)), strict=True)
         sums = jax.tree.map(lambda *x: sum(x), *sums)
         return sums, [np.concatenate(x) for x in zip(*values, strict=True)]
 
-    def batch(self, params: Tree, t: int) -> tuple[dict[str, float], list[list]]:
+    def score_batch(self, params: Tree, t: int) -> tuple[dict[str, float], list[list]]:
         """Returns the sums over batch t, and the arrays' values without padding.
 
         UserError if the batch does not fit into memory.

@@ -34,18 +34,18 @@ def token_loss(
     """
     dropout = {"train": True, "rngs": {"dropout": rng}}
     x_BTD, logits_of, sown = _before_logits(model, params, batch, **dropout)
-    targets_and_weights = batch["targets"], batch["weights"]
+    targets_BT, weights_BT = batch["targets"], batch["weights"]
     # Logits are the step's largest array; in bfloat16 they halve the memory traffic.
     logits_fn = lambda x_BTD: logits_of(x_BTD, x_BTD.dtype)
     if blocks == 1:
-        sums = cross_entropy(logits_fn(x_BTD), *targets_and_weights, **options)
+        sums = cross_entropy(logits_fn(x_BTD), targets_BT, weights_BT, **options)
     else:
-        sums = in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
+        sums = in_blocks(logits_fn, x_BTD, targets_BT, weights_BT, blocks=blocks, **options)
     return with_sown({**sums, "filled": sums["weight"]}, sown)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "options"))
-def outcome(
+def sums_and_nats(
     params: Tree, batch: dict, *, model: nn.Module, options: tuple
 ) -> tuple[dict[str, Array], tuple[Array]]:
     """Returns the sums of `cross_entropy` without dropout, and the nats of each token, [B, T].
@@ -55,11 +55,11 @@ def outcome(
     """
     options = dict(options)
     blocks = options.pop("blocks")
-    x_BTD, logits_fn, sown = _before_logits(model, params, batch, train=False)
+    x_BTD, logits_of, sown = _before_logits(model, params, batch, train=False)
 
     def loss(arrays: tuple[Array, Array, Array]) -> tuple:
         x_BTD, targets_BT, weights_BT = arrays
-        logits_BTV = logits_fn(x_BTD, jnp.float32)
+        logits_BTV = logits_of(x_BTD, jnp.float32)
         sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
         return sums, token_nats(logits_BTV, targets_BT)
 
@@ -78,7 +78,7 @@ def outcome(
 def _before_logits(
     model: nn.Module, params: Tree, batch: dict, **options: Any
 ) -> tuple[Array, Callable[[Array, Any], Array], dict[str, Array]]:
-    """Returns (x, logits_fn, sown) of a forward pass, whose logits are logits_fn(x, dtype).
+    """Returns (x, logits_of, sown) of a forward pass, whose logits are logits_of(x, dtype).
 
     x is the output of the model's method `hidden`. Without this method, as in an ensemble, x is the
     logits, and blocks save no memory.
@@ -99,8 +99,8 @@ def with_filled(loss: Callable, params: Tree, batch: dict, *, rng: Array) -> dic
 
 
 def only_sums(params: Tree, batch: dict, **options: Any) -> tuple[dict[str, Array], tuple]:
-    """Returns the sums of `outcome`, from the same program; the nats stay on the devices."""
-    return outcome(params, batch, **options)[0], ()
+    """Returns the sums of `sums_and_nats`, from the same program; the nats stay on the devices."""
+    return sums_and_nats(params, batch, **options)[0], ()
 
 
 def forward(
@@ -224,6 +224,6 @@ def rows(scores: dict[str, float], of: str = "tokens") -> dict[str, str]:
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
-    """Returns means per token of the sums of `outcome`, and the perplexity."""
+    """Returns means per token of the sums of `sums_and_nats`, and the perplexity."""
     means = {name: x / sums["weight"] for name, x in sums.items() if name != "weight"}
     return {**means, **summarise(means)}

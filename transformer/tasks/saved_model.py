@@ -31,15 +31,15 @@ class SavedModel(NamedTuple):
     vocabulary: Vocabulary | None = None  # of a translation model
 
 
-def load(config: ConfigDict, folder: Path) -> SavedModel:
+def load(config: ConfigDict, workdir: Path) -> SavedModel:
     """Loads a workdir's model and the params that `config.evaluate.weights` selects. Collective.
 
     With `config.evaluate.ensemble`, the model is an `Ensemble` of the models of this workdir and of
     the listed workdirs. Keys of config.decode in registry.FUSION change it further.
     """
-    members = [_load_one(config, folder, config)]
-    for member_folder, member_config, _ in ensemble(config):
-        members.append(_load_one(member_config, member_folder, config))
+    members = [_load_one(config, workdir, config)]
+    for member_workdir, member_config, _ in ensemble(config):
+        members.append(_load_one(member_config, member_workdir, config))
     run = members[0]
     if len(members) > 1:
         # Flax names the modules of a tuple by field and index: members_0, members_1, ...
@@ -49,7 +49,7 @@ def load(config: ConfigDict, folder: Path) -> SavedModel:
         run = SavedModel(model, params, steps, run.step)
     for key, code in registry.FUSION.items():
         if config.get("decode", {}).get(key):
-            run = registry.load(code)(config, folder, run)
+            run = registry.load(code)(config, workdir, run)
     return run
 
 
@@ -61,30 +61,30 @@ def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
     """
     members, task_module = [], load_task(config.task)
     for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
-        folder = paths.path(name)
-        member_config = saved_config.read_with_defaults(folder)
+        workdir = paths.path(name)
+        member_config = saved_config.read_with_defaults(workdir)
         if member_config.task != config.task:
             raise UserError(
-                f"config.evaluate.ensemble: {folder} was trained on the task "
+                f"config.evaluate.ensemble: {workdir} was trained on the task "
                 f"{member_config.task!r}, this run on {config.task!r}"
             )
-        sizes = task_module.sizes(member_config, folder)
+        sizes = task_module.sizes(member_config, workdir)
         expected = task_module.identity(config)
         for kind, value in task_module.identity(member_config).items():
             if expected[kind] not in ("", value):  # "" if this run is not prepared yet
-                hint = f": train with --config.vocabulary.model={folder / 'vocabulary'}"
+                hint = f": train with --config.vocabulary.model={workdir / 'vocabulary'}"
                 raise UserError(
-                    f"config.evaluate.ensemble: {folder} has another {kind} than this run"
+                    f"config.evaluate.ensemble: {workdir} has another {kind} than this run"
                     f"{hint if kind == 'vocabulary' else ''}"
                 )
         kind = config.evaluate.weights
-        saved = folder / weights.FOLDERS[kind]
-        if not store.steps(saved):
+        saved = workdir / weights.FOLDERS[kind]
+        if not store.complete_steps(saved):
             raise UserError(
                 f"config.evaluate.ensemble: {saved} holds no complete checkpoint, which "
                 f"config.evaluate.weights={kind!r} needs"
             )
-        members.append((folder, member_config, task_module.model(member_config, sizes)))
+        members.append((workdir, member_config, task_module.model(member_config, sizes)))
     return members
 
 
@@ -97,21 +97,21 @@ def check_all_positions(config: ConfigDict, model: nn.Module, length: int, what:
         fields.check_positions(scored, length, what)
 
 
-def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> SavedModel:
+def _load_one(config: ConfigDict, workdir: Path, options: ConfigDict) -> SavedModel:
     """Loads a workdir trained with `config`, by the dtype and weights of `options`."""
     task_module = load_task(config.task)
     # Params are saved in float32, so evaluation may choose another dtype.
     if "dtype" in config.model and "dtype" in options.model:
         config.model.dtype = options.model.dtype
-    model = task_module.model(config, task_module.sizes(config, folder))
+    model = task_module.model(config, task_module.sizes(config, workdir))
     shapes = abstract_params(model, task_module.example(config, 1))
     params, steps = weights.load(
-        folder,
+        workdir,
         layout.to_restore(shapes, layout.make_layout("pmap")),
         task_module.identity(config),
         weights=options.evaluate.weights,
         average_last=options.evaluate.average_last,
     )
     noun, numbers = "steps" if len(steps) > 1 else "step", ", ".join(map(str, steps))
-    logging.info("%s: %s weights, of %s %s", folder, options.evaluate.weights, noun, numbers)
+    logging.info("%s: %s weights, of %s %s", workdir, options.evaluate.weights, noun, numbers)
     return SavedModel(model, layout.local_replicas(params), steps, max(steps))

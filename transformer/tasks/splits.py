@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 from transformer import registry
 from transformer.data import corpora, text_files
 from transformer.data.tokenizer import Pieces, Vocabulary
-from transformer.data.tokens import Tokens, read, tokenise
+from transformer.data.tokens import Tokens, read_tokens, tokenise
 from transformer.errors import UserError
 from transformer.models import fields
 
@@ -37,7 +37,7 @@ def load_all(config: ConfigDict, load: Callable[[ConfigDict, str], Any]) -> dict
 
 
 def fill_in_fingerprint(
-    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, train: Any
+    config: ConfigDict, workdir: Path, saved_config: ConfigDict | None, train: Any
 ) -> None:
     """Sets `config.data.fingerprint` to the training split's.
 
@@ -48,9 +48,9 @@ def fill_in_fingerprint(
     # "" if config.json was lost.
     if saved_config is not None and saved_config.data.fingerprint not in ("", train.fingerprint):
         raise UserError(
-            f"{folder} was trained on other data: {' or '.join(train.files) or config.data.corpus} "
-            "has changed since (config.data.fingerprint); restore the old data, or give another "
-            "--workdir"
+            f"{workdir} was trained on other data: "
+            f"{' or '.join(train.files) or config.data.corpus} has changed since "
+            "(config.data.fingerprint); restore the old data, or give another --workdir"
         )
 
 
@@ -142,7 +142,7 @@ def tokens(
 
 def prepared_tokens(config: ConfigDict, vocabulary: Vocabulary | Pieces) -> Tokens:
     """Returns the token ids of the training split of a prepared config, without its corpus."""
-    return read(config.data.fingerprint, vocabulary, _cache(config))
+    return read_tokens(config.data.fingerprint, vocabulary, _cache(config))
 
 
 def _cache(config: ConfigDict) -> Path:
@@ -150,13 +150,13 @@ def _cache(config: ConfigDict) -> Path:
 
 
 def evaluation_tokens(
-    config: ConfigDict, pairs: corpora.Corpus, vocabulary: Vocabulary, split: str, model: nn.Module
+    config: ConfigDict, corpus: corpora.Corpus, vocabulary: Vocabulary, split: str, model: nn.Module
 ) -> Tokens:
     """Returns the token ids of every sentence of a split that `model` is scored on.
 
     UserError if a sentence is longer than the model's positions.
     """
-    ids = tokens(config, pairs, vocabulary, f"tokenise {split}")
+    ids = tokens(config, corpus, vocabulary, f"tokenise {split}")
     longest = int(max(lengths.max() for lengths in ids.lengths))
     what = f"the {longest} pieces of a sentence of the split {split!r}"
     fields.check_positions(model, longest, what)

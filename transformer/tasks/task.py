@@ -38,7 +38,7 @@ class Task(NamedTuple):
     about: str  # one line on the data, for the log
 
 
-def make_task(config: ConfigDict, folder: Path, sizes: dict, batches: Batches, about: str) -> Task:
+def make_task(config: ConfigDict, workdir: Path, sizes: dict, batches: Batches, about: str) -> Task:
     """Returns the `Task` of a prepared workdir; the other fields come from the task's module.
 
     `sizes` are those that its model takes. `about` describes the batches in the log; their number
@@ -46,7 +46,7 @@ def make_task(config: ConfigDict, folder: Path, sizes: dict, batches: Batches, a
     """
     module = load_task(config.task)
     model = module.model(config, sizes)
-    validation = module.evaluator(config, folder, model, "validation")
+    validation = module.evaluator(config, workdir, model, "validation")
     return Task(
         model=model,
         init=functools.partial(init_params, model, module.example(config, 1)),

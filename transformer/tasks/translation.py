@@ -39,7 +39,7 @@ model = build_model
 summarise = losses.summarise
 
 
-def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
+def prepare(config: ConfigDict, workdir: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config, filled in."""
     splits.fill_in_languages(config, saved_config)
     corpora = splits.load_all(config, splits.pairs)
@@ -48,7 +48,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
     train = splits.viewed(config, corpora["train"])
     # The vocabulary is learnt from one view, which is as large as the corpus.
     first_view = dataclasses.replace(train, size=len(corpora["train"]))
-    vocab = vocabularies.prepare(config, folder, saved_config, first_view)
+    vocab = vocabularies.prepare(config, workdir, saved_config, first_view)
     return prepare_tokens(config, corpora | {"train": train}, vocab)
 
 
@@ -64,12 +64,12 @@ def prepare_tokens(config: ConfigDict, corpora: Mapping, vocab: tokenizer.Vocabu
     return config
 
 
-def build(config: ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, workdir: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    return build_pairs(config, folder, vocabularies.read(folder, config))
+    return build_pairs(config, workdir, vocabularies.read(workdir, config))
 
 
-def build_pairs(config: ConfigDict, folder: Path, vocab: tokenizer.Vocabulary) -> Task:
+def build_pairs(config: ConfigDict, workdir: Path, vocab: tokenizer.Vocabulary) -> Task:
     """Builds the `Task` of sentence pairs with these vocabularies."""
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
@@ -81,7 +81,7 @@ def build_pairs(config: ConfigDict, folder: Path, vocab: tokenizer.Vocabulary) -
         f"{100 * source:.1f} % of source positions filled; vocabulary of "
         f"{' and '.join(pieces[: 1 if vocab.shared else 2])}"
     )
-    return make_task(config, folder, sizes_of(vocab), batches, about)
+    return make_task(config, workdir, sizes_of(vocab), batches, about)
 
 
 def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
@@ -113,11 +113,11 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
     return functools.partial(losses.token_loss, model=model, **config.loss)
 
 
-def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the sizes of the workdir's vocabularies; if `folder` is None, of the config's."""
-    if folder is None:
+def sizes(config: ConfigDict, workdir: Path | None) -> dict[str, int]:
+    """Returns the sizes of the workdir's vocabularies; if `workdir` is None, of the config's."""
+    if workdir is None:
         return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
-    return sizes_of(vocabularies.read(folder, config))
+    return sizes_of(vocabularies.read(workdir, config))
 
 
 def sizes_of(vocab: tokenizer.Vocabulary) -> dict[str, int]:
@@ -174,7 +174,7 @@ def _check_bleu(tokenize: str) -> None:
         raise UserError(f"config.evaluate.tokenize={tokenize!r} cannot be used: {error}") from error
 
 
-def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of a split.
 
     Every sentence counts, however long. Scores are means per token ('loss', 'nats_per_token',
@@ -182,7 +182,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     outputs are 'source', 'reference', 'reference2', ... and 'hypothesis'.
     """
     splits.log_origin(config, split)
-    corpus, vocab = splits.pairs(config, split), vocabularies.read(folder, config)
+    corpus, vocab = splits.pairs(config, split), vocabularies.read(workdir, config)
     source, *targets = *corpus.read(), *splits.further_references(config, split, len(corpus))
     sources = tokenizer.normalised(source, vocab.source.normalisation)
     # Normalise references like translations, because a decomposed é would be another letter.
@@ -314,13 +314,13 @@ def samples(outputs: dict[str, Sequence[str]], number: int) -> str:
 SAMPLE = "  source       {}\n  translation  {}\n  reference    {}\n"
 
 
-def load(config: ConfigDict, folder: Path) -> SavedModel:
+def load(config: ConfigDict, workdir: Path) -> SavedModel:
     """Loads a workdir's model or ensemble, its params and vocabulary. Collective."""
-    loaded = saved_model.load(config, folder)
-    return loaded._replace(vocabulary=vocabularies.read(folder, config))
+    loaded = saved_model.load(config, workdir)
+    return loaded._replace(vocabulary=vocabularies.read(workdir, config))
 
 
-def translator(config: ConfigDict, folder: Path, run: SavedModel, decode: Mapping) -> Translator:
+def translator(config: ConfigDict, workdir: Path, run: SavedModel, decode: Mapping) -> Translator:
     """Returns a Translator of a loaded workdir by keys of config.decode.
 
     With config.translate.confidence it estimates how good its translations are.
@@ -328,5 +328,5 @@ def translator(config: ConfigDict, folder: Path, run: SavedModel, decode: Mappin
     made = Translator(run.model, run.vocabulary, **decode)
     for key, code in registry.ESTIMATORS.items():
         if config.translate[key]:
-            made.estimate = registry.load(code)(config, folder, run, made.decode)
+            made.estimate = registry.load(code)(config, workdir, run, made.decode)
     return made

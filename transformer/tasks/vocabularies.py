@@ -29,7 +29,7 @@ class Kind(NamedTuple):
     names: Callable[[Sequence[str]], list[str]]
     # (file) -> a side's vocabulary; file('model') is (content, path) of its file *.model
     load: Callable[[Callable[[str], tuple[bytes, str]]], Pieces]
-    # (sentences, *, kind, size, character_coverage) -> a file's content; None if not learnt
+    # (sentences, *, kind, size, character_coverage, tags) -> a file's content; None if not learnt
     learn: Callable[..., bytes] | None
     samples: bool = False  # whether it learns from a sample of a large corpus
 
@@ -47,7 +47,7 @@ def kind_named(name: str) -> Kind:
 
 
 def prepare(
-    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, train: Corpus
+    config: ConfigDict, workdir: Path, saved_config: ConfigDict | None, train: Corpus
 ) -> Vocabulary | Pieces:
     """Returns the vocabulary of a run; a new run first learns it, or copies another run's.
 
@@ -57,12 +57,12 @@ def prepare(
     Fills in `config.data.fingerprint` and `config.vocabulary.fingerprint`. `saved_config` is as in
     a task's `prepare`. UserError if a resumed run has other text, or a damaged vocabulary.
     """
-    splits.fill_in_fingerprint(config, folder, saved_config, train)
+    splits.fill_in_fingerprint(config, workdir, saved_config, train)
     if saved_config is not None:
         config.vocabulary.fingerprint = saved_config.vocabulary.fingerprint
-        vocab = read(folder, config)
-    elif (vocab := _kept(config, folder)) is None:
-        vocab = write(folder, config, given(config) or learn(config, train))
+        vocab = read(workdir, config)
+    elif (vocab := _kept(config, workdir)) is None:
+        vocab = write(workdir, config, given(config) or learn(config, train))
     tags = _tags(train)
     if tags and (unknown := {*tags} - {*tokenizer.tags(vocab.source)}):
         hint = "a tag is one piece, such as <2de>, and learnt with the vocabulary"
@@ -148,13 +148,13 @@ def _sentences(config: ConfigDict, train: Corpus, sides: Sequence[int]) -> Itera
             yield from tokenizer.normalised(texts[side], options.normalisation)
 
 
-def _kept(config: ConfigDict, folder: Path) -> Vocabulary | Pieces | None:
+def _kept(config: ConfigDict, workdir: Path) -> Vocabulary | Pieces | None:
     """Returns the workdir's vocabulary if it was learnt from this text with these settings."""
     made_of = lambda c: (c.data.fingerprint, {**c.vocabulary, "fingerprint": ""}, c.train.seed)
     try:
-        saved_config = read_config(folder)
+        saved_config = read_config(workdir)
         if not config.vocabulary.model and made_of(saved_config) == made_of(config):
-            return read(folder, saved_config)
+            return read(workdir, saved_config)
     except (UserError, AttributeError):  # missing, damaged, or of another task
         pass
     return None
@@ -239,8 +239,8 @@ def identity(config: ConfigDict) -> dict[str, str]:
     return {"vocabulary": config.vocabulary.fingerprint}
 
 
-def text_sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns {'vocab_size'} of the workdir's plain text; if `folder` is None, of the config."""
-    if folder is None:
+def text_sizes(config: ConfigDict, workdir: Path | None) -> dict[str, int]:
+    """Returns {'vocab_size'} of the workdir's plain text; if `workdir` is None, of the config."""
+    if workdir is None:
         return {"vocab_size": config.vocabulary.size}
-    return {"vocab_size": len(read(folder, config))}
+    return {"vocab_size": len(read(workdir, config))}

@@ -22,7 +22,7 @@ from transformer.runtime import memory
 from transformer.tasks.task import Task
 from transformer.training import start
 from transformer.training.meters import Meters, describe
-from transformer.training.optimizer import averaged
+from transformer.training.optimizer import params_to_score
 from transformer.workdir.log import Log, OnLog
 
 Tree = Any
@@ -36,7 +36,7 @@ def run(
     task: Task,
     workdir: Path,
     layout: Layout,
-    stops: StopSignals,
+    stop_signals: StopSignals,
     listeners: Sequence[OnLog],
 ) -> tuple[int, bool]:
     """Trains; returns the step reached, and whether a signal stopped the run there.
@@ -62,11 +62,11 @@ def run(
     any_process = make_any_process(layout)  # (bool) -> whether any process passed True
     meters = Meters(task, log, step=step, num_steps=num_steps, every=config.train.log_every)
     prefetched = prefetch(load, range(step, num_steps))  # in a thread, from the first next() on
-    with stops() as signalled, contextlib.closing(meters), contextlib.closing(prefetched):
+    with stop_signals() as signalled, contextlib.closing(meters), contextlib.closing(prefetched):
         while not stopping:
             if due.validates(step) and not log.has_validation(step):
-                with meters.paused(), memory.freed_returned():
-                    params = averaged(state.params, state.opt_state)
+                with meters.paused(), memory.trimmed():
+                    params = params_to_score(state.params, state.opt_state)
                     validate(step, params, task, checkpoints, meters, layout)
             if due.ends(step, log.lines):
                 break
@@ -84,7 +84,8 @@ def run(
             meters.add(step, metrics, shape=shape, lag=0 if saving else 2)
             if saving:
                 log.flush()
-                start.save(checkpoints, step, state, layout)
+                saved = to_save(state, layout)  # `state` may be donated as soon as `save` returns
+                checkpoints.save(step, saved.params, saved.rest)
         # Not in a `finally`: closing waits for all processes, and would hang if another has failed.
         checkpoints.close()
         log.close()

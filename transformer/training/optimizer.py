@@ -66,7 +66,7 @@ def make_optimizer(
     Gradients are clipped by their global norm. The paper uses Adam (Kingma and Ba 2015) without
     clipping. `schedule` gets the update's number from 1; skipped updates do not count. Parameters
     below the path prefixes in `frozen` are not updated, and have no state. With `moving_average`,
-    the state has an `Average` of that decay.
+    the state has a `MovingAverage` of that decay.
     """
     optimizers = _optimizers()
     if name not in optimizers:
@@ -83,37 +83,37 @@ def make_optimizer(
         optimizer = optax.chain(optax.clip_by_global_norm(clip_norm), optimizer)
     if frozen:
         # Not optax.masked, which passes a frozen parameter's gradient on as its update.
-        parts = {"trained": optimizer, "frozen": optax.set_to_zero()}
-        optimizer = optax.multi_transform(parts, functools.partial(_parts, prefixes(frozen)))
-    return optax.chain(optimizer, average(moving_average)) if moving_average else optimizer
+        transforms = {"trained": optimizer, "frozen": optax.set_to_zero()}
+        optimizer = optax.multi_transform(transforms, functools.partial(_labels, prefixes(frozen)))
+    return optax.chain(optimizer, keep_average(moving_average)) if moving_average else optimizer
 
 
-class Average(NamedTuple):
+class MovingAverage(NamedTuple):
     """An exponential moving average of the params, after so many updates."""
 
     count: jax.Array
     params: Tree
 
 
-def average(decay: float) -> optax.GradientTransformation:
-    """Returns a transformation that changes no update, and whose state is an `Average`.
+def keep_average(decay: float) -> optax.GradientTransformation:
+    """Returns a transformation that changes no update, and whose state is a `MovingAverage`.
 
     Update t = 0, 1, ... has the decay min(decay, (1 + t) / (10 + t)), as TensorFlow's average has:
     otherwise the initial params would count for thousands of updates.
     """
 
-    def update(updates: Tree, state: Average, params: Tree) -> tuple[Tree, Average]:
+    def update(updates: Tree, state: MovingAverage, params: Tree) -> tuple[Tree, MovingAverage]:
         kept = jnp.minimum(decay, (1 + state.count) / (10 + state.count))
         params = optax.apply_updates(params, updates)
         params = optax.incremental_update(params, state.params, step_size=1 - kept)
-        return updates, Average(state.count + 1, params)
+        return updates, MovingAverage(state.count + 1, params)
 
-    return optax.GradientTransformation(lambda params: Average(jnp.int32(0), params), update)
+    return optax.GradientTransformation(lambda params: MovingAverage(jnp.int32(0), params), update)
 
 
-def averaged(params: Tree, opt_state: Tree) -> Tree:
+def params_to_score(params: Tree, opt_state: Tree) -> Tree:
     """Returns the moving average of the params if the optimizer keeps one, otherwise the params."""
-    return next((part.params for part in opt_state if isinstance(part, Average)), params)
+    return next((part.params for part in opt_state if isinstance(part, MovingAverage)), params)
 
 
 def _optimizers() -> dict[str, Callable]:
@@ -154,7 +154,7 @@ def stop_gradients(params: Tree, frozen: str) -> Tree:
     return unflatten({path: stop(path, x) for path, x in flatten(params).items()})
 
 
-def _parts(frozen: list[str], params: Tree) -> Tree:
+def _labels(frozen: list[str], params: Tree) -> Tree:
     """Labels each parameter 'frozen' or 'trained'; UserError if a prefix or 'trained' is empty."""
     flat = flatten(params)
     for prefix in frozen:
@@ -163,10 +163,10 @@ def _parts(frozen: list[str], params: Tree) -> Tree:
                 f"config.optimizer.frozen: {prefix!r} is not a prefix of a parameter's path: paths "
                 f"begin with {', '.join(sorted(params))}, such as {min(flat)!r}"
             )
-    parts = {path: "frozen" if is_below(path, frozen) else "trained" for path in flat}
-    if "trained" not in parts.values():
+    labels = {path: "frozen" if is_below(path, frozen) else "trained" for path in flat}
+    if "trained" not in labels.values():
         raise UserError(f"config.optimizer.frozen={','.join(frozen)} leaves nothing to train")
-    return unflatten(parts)
+    return unflatten(labels)
 
 
 def check(
@@ -177,8 +177,8 @@ def check(
         if isinstance(value, int | float):  # a negative rate would ascend
             check_value(f"optimizer.schedule.{key}", value, "at least 0")
     # A trial update of abstract params makes optax check its arguments now.
-    shapes = {"kernel": (2, 3), "bias": (3,)}
-    params = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
+    abstract = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
+    params = {"layer": {"kernel": abstract(2, 3), "bias": abstract(3)}}
 
     def update(params: Tree) -> Tree:
         rate = make_schedule(**schedule)
@@ -186,7 +186,7 @@ def check(
         return optimizer.update(params, optimizer.init(params), params)
 
     try:
-        jax.eval_shape(update, {"layer": params})
+        jax.eval_shape(update, params)
     except UserError:
         raise
     except (TypeError, ValueError) as error:  # needs more than a gradient, or other arguments

@@ -1,4 +1,4 @@
-"""The start of a run: its state, restored or random, and a dry run. Also saves a state."""
+"""The start of a run: its state, restored or random, and a dry run."""
 
 import functools
 import logging
@@ -24,7 +24,6 @@ from transformer.distributed.layout import (
     place,
     state_shardings,
     to_restore,
-    to_save,
 )
 from transformer.distributed.parallel_step import compile_step, rows_for_devices, shard_batch
 from transformer.errors import quantity
@@ -78,7 +77,7 @@ def restore_or_init(
     shapes = jax.eval_shape(lambda key: init_state(init(key), optimizer), key)
     # Only shapes, because a checkpoint makes random params unnecessary.
     abstract = to_restore(shapes, layout)
-    if checkpoints and (restored := checkpoints.restore(abstract.params, _rest(abstract))):
+    if checkpoints and (restored := checkpoints.restore(abstract.params, abstract.rest)):
         number, params, rest = restored
         logging.info("resuming from step %d", number)
         # In jit, because only a compiled program can make an array across several processes.
@@ -92,18 +91,6 @@ def restore_or_init(
     init_rest = lambda params: init_state(params, optimizer)._replace(params=None)
     rest = jax.jit(init_rest, out_shardings=shardings._replace(params=None))(params)
     return rest._replace(params=params)
-
-
-def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:
-    """Starts saving a state; its arrays may be donated on return."""
-    # The checkpoint manager needs global arrays from every process.
-    saved_state = to_save(state, layout)
-    checkpoints.save(step, saved_state.params, _rest(saved_state))
-
-
-def _rest(state: TrainState) -> Tree:
-    """Returns the state to save beside the params; the checkpoint's folder names the step."""
-    return {"opt_state": state.opt_state, "skipped": state.skipped}
 
 
 def load_batch(
@@ -139,7 +126,7 @@ def dry_run(
     logging.info("dry run: compiling, and running the largest shapes once")
     start = time.perf_counter()
     waiting = progress.waiting("dry run: validation")
-    with waiting, memory.freed_returned(), ThreadPoolExecutor(1) as thread:
+    with waiting, memory.trimmed(), ThreadPoolExecutor(1) as thread:
         # On a CPU, compile the step meanwhile. JAX caches the programs for the calls below, which
         # raise any error again. Not on a GPU, whose compiler times kernels.
         if jax.default_backend() == "cpu" and jax.process_count() == 1:

@@ -24,6 +24,11 @@ class TrainState(NamedTuple):
     params: Tree
     opt_state: Tree
 
+    @property
+    def rest(self) -> Tree:
+        """What a checkpoint has beside the params; its folder names the step."""
+        return {"opt_state": self.opt_state, "skipped": self.skipped}
+
 
 def init_state(params: Tree, optimizer: optax.GradientTransformation) -> TrainState:
     """Returns the state before the first update."""

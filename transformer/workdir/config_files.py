@@ -16,9 +16,9 @@ from ml_collections import ConfigDict
 from transformer.errors import UserError, did_you_mean
 
 PACKAGED = Path(__file__).resolve().parents[1] / "packaged"  # of an installed package
-# The folder of launch.py.
-HERE = PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[1]
-CONFIGS = HERE / "configs"  # its TASK.py has all keys of a task
+# The folder of launch.py and configs/.
+ROOT = PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[1]
+CONFIGS = ROOT / "configs"  # its TASK.py has all keys of a task
 LOADING = threading.RLock()  # again by a config that loads another
 
 
@@ -62,7 +62,7 @@ def load(file: str) -> tuple[ConfigDict, dict]:
 
 def find(name: str) -> ModuleSpec | None:
     """Finds a FILE.py, here or beside launch.py, a NAME in configs/, or a MODULE of a package."""
-    for path in (Path(name).expanduser(), HERE / name, CONFIGS / f"{name}.py"):
+    for path in (Path(name).expanduser(), ROOT / name, CONFIGS / f"{name}.py"):
         if path.is_file() and path.suffix == ".py":
             return importlib.util.spec_from_file_location(path.stem, path)
     with contextlib.suppress(ImportError, ValueError):
@@ -81,7 +81,7 @@ def _configs_importable() -> Iterator[None]:
     pop = lambda: {x: sys.modules.pop(x) for x in [*sys.modules] if f"{x}.".startswith("configs.")}
     others = pop()
     sys.modules["configs"] = types.ModuleType("configs")
-    sys.modules["configs"].__path__ = [str(HERE / "configs")]
+    sys.modules["configs"].__path__ = [str(ROOT / "configs")]
     try:
         yield
     finally:

@@ -96,8 +96,8 @@ def check_values(values: dict[str, object], table: dict) -> None:
         entry = table.get(key)
         default = default_of(entry)
         # By type(), because isinstance accepts True as an integer.
-        types = type(value), type(default)
-        if key in table and types[0] is not types[1] and types != (int, float):
+        given, expected = type(value), type(default)
+        if key in table and given is not expected and (given, expected) != (int, float):
             raise UserError(f"config.{key} must be {kind_of(default)}, found {value!r}")
         if not isinstance(value, tuple(KINDS)):
             raise UserError(f"config.{key} must be a number, a string or a tuple, found {value!r}")

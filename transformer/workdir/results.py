@@ -14,9 +14,8 @@ from pathlib import Path
 
 from transformer.runtime import paths
 from transformer.workdir import log
-from transformer.workdir.log import KINDS, Log, OnLog
+from transformer.workdir.log import KINDS, RESULTS, Log, OnLog
 
-NAME = log.RESULTS
 FOLDER = "evaluation"
 
 # Results of the same test set, weights and settings have equal values of these keys.
@@ -73,12 +72,12 @@ def keep(
     """
     name = result["set"]
     is_same = lambda line: all(line.get(key) == result.get(key) for key in SAME)
-    if not (once and any(map(is_same, log.read(workdir, NAME)))):
-        paths.append_line(workdir / NAME, json.dumps(result).encode())
+    if not (once and any(map(is_same, log.read(workdir, RESULTS)))):
+        paths.append_line(workdir / RESULTS, json.dumps(result).encode())
     for side, lines in outputs.items():
         paths.write_file(workdir / FOLDER / f"{name}.{side}", _text(lines))
     paths.write_file(workdir / FOLDER / f"{name}.json", json.dumps(result, indent=2).encode())
-    logging.info("result saved in %s, outputs in %s.*", workdir / NAME, workdir / FOLDER / name)
+    logging.info("result saved in %s, outputs in %s.*", workdir / RESULTS, workdir / FOLDER / name)
 
 
 def log_final(workdir: Path, step: int, result: dict, listeners: Sequence[OnLog] = ()) -> None:

@@ -164,14 +164,14 @@ def check_same_run(
     # Compare parts of boxes with all their fields, defaults included.
     written = lambda x: {f"model.{k}": v for k, v in boxes.written_out(x.get("model", {})).items()}
     saved, current = (flatten(x) | written(x) for x in (saved_config, config))
-    bound = [key for key in current if key == "train.seed" or not key.startswith(free)]
+    fixed = [key for key in current if key == "train.seed" or not key.startswith(free)]
     dropped = [x for x in saved if x.startswith("optimizer.arguments.") and x not in current]
     # Keys on which other keys depend come first.
-    compared = ["task", "architecture", "optimizer.name", *bound, *dropped]
-    for key in compared:
-        unknown = key.endswith(("fingerprint", "_language")) and not current[key]
-        is_new = key.startswith("optimizer.arguments.") and "optimizer.name" in saved
-        if (key in saved or is_new) and current.get(key) != saved.get(key) and not unknown:
+    for key in ["task", "architecture", "optimizer.name", *fixed, *dropped]:
+        is_empty = key.endswith(("fingerprint", "_language")) and not current[key]
+        # An optimizer has the arguments it is given: one that the saved run lacks is a change.
+        is_argument = key.startswith("optimizer.arguments.") and "optimizer.name" in saved
+        if (key in saved or is_argument) and current.get(key) != saved.get(key) and not is_empty:
             old = repr(saved[key]) if key in saved else "(no value)"
             now = f"it is {current[key]!r}" if key in current else "it has no value"
             raise UserError(
@@ -181,5 +181,5 @@ def check_same_run(
     schedules = [dict(x.get("optimizer", {}).get("schedule", {})) for x in (saved_config, config)]
     if schedules[0] != schedules[1]:
         logging.warning("the learning rate's schedule was %s, now it is %s", *schedules)
-    if new := [f"{key}={current[key]!r}" for key in bound if key not in saved]:
+    if new := [f"{key}={current[key]!r}" for key in fixed if key not in saved]:
         logging.warning("config.json has no %s: resuming with these values", ", ".join(sorted(new)))

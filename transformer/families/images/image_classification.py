@@ -38,12 +38,12 @@ def check(config: ConfigDict) -> None:
     abstract_params(checked, example(config, 1))
 
 
-def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
+def prepare(config: ConfigDict, workdir: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, writes a new run's classes; returns the config with fingerprints."""
     corpora = splits.load_all(config, labelled_images)
     train = corpora["train"]
-    splits.fill_in_fingerprint(config, folder, saved_config, train)
-    names = class_names.prepare(config, folder, saved_config, train.classes, train.files)
+    splits.fill_in_fingerprint(config, workdir, saved_config, train)
+    names = class_names.prepare(config, workdir, saved_config, train.classes, train.files)
     # Called for its error, so that a class that training lacks is found before validation.
     for split, corpus in corpora.items():
         class_ids(corpus, names, split)
@@ -55,9 +55,9 @@ def identity(config: ConfigDict) -> dict[str, str]:
     return {"labels": config.vocabulary.labels_fingerprint}
 
 
-def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns {'num_classes', 'image_size'}; if `folder` is None, all of the config."""
-    return {"num_classes": class_names.number(config, folder), "image_size": config.data.size}
+def sizes(config: ConfigDict, workdir: Path | None) -> dict[str, int]:
+    """Returns {'num_classes', 'image_size'}; if `workdir` is None, all of the config."""
+    return {"num_classes": class_names.number(config, workdir), "image_size": config.data.size}
 
 
 def example(config: ConfigDict, rows: int) -> dict:
@@ -70,12 +70,12 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
     return functools.partial(classifiers.training_loss, model=model, **config.loss)
 
 
-def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of a split.
 
     Its outputs have the columns 'image', the image's name, and 'label'.
     """
-    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
+    names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
     corpus = labelled_images(config, split)
     # In chunks, because `read` returns the encoded images, too: ImageNet's 50,000 take 6.7 GB.
     image_names, image_labels = [], []
@@ -98,9 +98,9 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     )
 
 
-def build(config: ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, workdir: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
+    names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
     corpus = labelled_images(config, "train")
     ids = class_ids(corpus, names, "train")
     batches = batches_of(config, corpus, ids, training_view(config), config.train.seed)
@@ -108,11 +108,11 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{quantity(len(corpus), 'training image')} of {len(names)} classes in batches of "
         f"{config.data.batch_images}"
     )
-    return make_task(config, folder, sizes(config, folder), batches, about)
+    return make_task(config, workdir, sizes(config, workdir), batches, about)
 
 
 def reader(
-    config: ConfigDict, folder: Path
+    config: ConfigDict, workdir: Path
 ) -> Callable[[str | np.ndarray, int], dict[str, np.ndarray]]:
     """Returns read(path, line number) -> {'images': [size, size, channels]}, of a PNG or JPEG.
 

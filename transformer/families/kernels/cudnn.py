@@ -26,7 +26,7 @@ def fused_attention(layer: MultiHeadAttention) -> Callable[..., Array]:
     options, (key_size, value_size) = layer.options, head_sizes(layer.options)
     if not (
         (options.score, options.attention_dropout_rate) == ("scaled_dot", 0)
-        and not positions.has(type(layer.positions), "scores", "context")
+        and not positions.overrides(type(layer.positions), "scores", "context")
         and key_size == value_size <= 128
         and key_size % 8 == 0
     ):

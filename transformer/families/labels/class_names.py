@@ -28,7 +28,7 @@ def check(labels: Sequence[str], source: str) -> None:
 
 def prepare(
     config: ConfigDict,
-    folder: Path,
+    workdir: Path,
     saved_config: ConfigDict | None,
     labels: Sequence[str],
     files: Sequence[str],
@@ -40,37 +40,37 @@ def prepare(
     """
     if saved_config is None:
         check(labels, " and ".join(files) or config.data.corpus)
-        write(folder, labels)
+        write(workdir, labels)
     else:
-        labels = read(folder, saved_config.vocabulary.labels_fingerprint)
+        labels = read(workdir, saved_config.vocabulary.labels_fingerprint)
     config.vocabulary.labels_fingerprint = fingerprint(labels)
     config.data.num_classes = len(labels)
     return tuple(labels)
 
 
-def write(folder: Path, labels: Sequence[str]) -> None:
+def write(workdir: Path, labels: Sequence[str]) -> None:
     """Writes the labels into WORKDIR/vocabulary, with checksums."""
-    vocabularies.write_files(folder, {NAME: _text(labels)})
+    vocabularies.write_files(workdir, {NAME: _text(labels)})
 
 
-def read(folder: Path, expected: str) -> tuple[str, ...]:
+def read(workdir: Path, expected: str) -> tuple[str, ...]:
     """Returns the labels of a workdir.
 
     UserError if the file is missing or damaged, or if its fingerprint differs from `expected` (""
     if unknown).
     """
-    content = vocabularies.read_files(folder, [NAME])[NAME]
+    content = vocabularies.read_files(workdir, [NAME])[NAME]
     # splitlines would also end a label at U+2028.
     labels = tuple(content.decode().removesuffix("\n").split("\n"))
-    vocabularies.check_fingerprint(folder, fingerprint(labels), expected)
+    vocabularies.check_fingerprint(workdir, fingerprint(labels), expected)
     return labels
 
 
-def number(config: ConfigDict, folder: Path | None) -> int:
-    """Returns the number of classes of a workdir; if `folder` is None, of the config."""
-    if folder is None:
+def number(config: ConfigDict, workdir: Path | None) -> int:
+    """Returns the number of classes of a workdir; if `workdir` is None, of the config."""
+    if workdir is None:
         return config.data.num_classes
-    return len(read(folder, config.vocabulary.labels_fingerprint))
+    return len(read(workdir, config.vocabulary.labels_fingerprint))
 
 
 def fingerprint(labels: Sequence[str]) -> str:

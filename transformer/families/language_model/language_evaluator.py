@@ -22,7 +22,7 @@ from transformer.tasks.evaluation import Evaluation, SplitSums
 Tree = dict
 
 
-def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of a split, which predicts each token exactly once.
 
     Scores are means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'),
@@ -32,7 +32,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     """
     data = config.data
     splits.log_origin(config, split)
-    corpus, vocabulary = splits.text(config, split), vocabularies.read(folder, config)
+    corpus, vocabulary = splits.text(config, split), vocabularies.read(workdir, config)
     [lines] = corpus.read()
     dataset = {"text": tokenizer.normalised(lines, vocabulary.normalisation)}
     tokens = splits.tokens(config, corpus, vocabulary, f"tokenise {split}").sides["text"]
@@ -50,7 +50,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     )
     loss = SplitSums(
         batches,
-        functools.partial(losses.outcome, model=model, options=tuple(config.loss.items())),
+        functools.partial(losses.sums_and_nats, model=model, options=tuple(config.loss.items())),
         what=f"score {split}",
         remedy="lower config.evaluate.batch_tokens",
     )

@@ -43,10 +43,10 @@ def check(config: ConfigDict) -> None:
         fields.check_methods(checked, otherwise="; or set config.evaluate.samples=0")
 
 
-def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
+def prepare(config: ConfigDict, workdir: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints."""
     corpora = splits.load_all(config, splits.text)
-    vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
+    vocab = vocabularies.prepare(config, workdir, saved_config, corpora["train"])
     for split, corpus in corpora.items():
         splits.tokens(config, corpus, vocab, f"tokenise {split}")
     return config
@@ -64,9 +64,9 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
     return functools.partial(losses.token_loss, model=model, **config.loss)
 
 
-def reader(config: ConfigDict, folder: Path) -> Callable:
+def reader(config: ConfigDict, workdir: Path) -> Callable:
     """Returns read(line, number) -> the model's inputs for one text, truncated to a window."""
-    vocab = vocabularies.read(folder, config)
+    vocab = vocabularies.read(workdir, config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         ids = np.array(vocab.encode([line])[0][: config.data.context_length])
@@ -77,9 +77,9 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
     return read
 
 
-def build(config: ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, workdir: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    vocab = vocabularies.read(folder, config)
+    vocab = vocabularies.read(workdir, config)
     ids = splits.prepared_tokens(config, vocab).sides["text"].ids
     rows = streams.windows(len(ids), config.data.context_length)
     # Training shifts windows at random; evaluation has each token as a target once.
@@ -90,4 +90,4 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{config.data.batch_tokens:,} tokens, rows of {config.data.context_length}; "
         f"vocabulary of {quantity(len(vocab), 'token')}"
     )
-    return make_task(config, folder, {"vocab_size": len(vocab)}, batches, about)
+    return make_task(config, workdir, {"vocab_size": len(vocab)}, batches, about)

@@ -59,7 +59,7 @@ def check(config: ConfigDict) -> None:
     abstract_params(checked, example(config, 1))
 
 
-def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
+def prepare(config: ConfigDict, workdir: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Returns the config, as nothing needs building."""
     return config
 
@@ -69,7 +69,7 @@ def identity(config: ConfigDict) -> dict[str, str]:
     return {"problem": f"{config.data.problem} of {config.data.symbols} symbols"}
 
 
-def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
+def sizes(config: ConfigDict, workdir: Path | None) -> dict[str, int]:
     """Returns {'vocab_size'}: the alphabets of the problem, padding and the separator."""
     alphabets = len(PROBLEMS[config.data.problem].prefixes)
     return {"vocab_size": problems.FIRST_SYMBOL + alphabets * config.data.symbols}
@@ -93,7 +93,7 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
     return functools.partial(losses.with_filled, answers)
 
 
-def build(config: ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, workdir: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     data, problem = config.data, PROBLEMS[config.data.problem]
 
@@ -113,7 +113,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
         f"{data.problem} of {data.symbols} symbols, lengths {data.min_length} to "
         f"{data.max_length}, {count} new items a batch"
     )
-    return make_task(config, folder, sizes(config, folder), batches, about)
+    return make_task(config, workdir, sizes(config, workdir), batches, about)
 
 
 def tested_lengths(config: ConfigDict, split: str) -> list[int]:
@@ -122,7 +122,7 @@ def tested_lengths(config: ConfigDict, split: str) -> list[int]:
     return [length for length in config.data.test_lengths if length <= longest]
 
 
-def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of 'validation' or 'test'.
 
     An answer is right if its token has the largest logit. Scores are shares of right answers,

@@ -36,18 +36,18 @@ def load(config: ConfigDict, split: str) -> treebank.Treebank:
     return treebank.load(name, directory=config.data.directory, key=key)
 
 
-def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
+def prepare(config: ConfigDict, workdir: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing vocabularies and token ids; returns the config, filled in."""
     corpora = splits.load_all(config, load)
-    pieces = vocabularies.prepare(config, folder, saved_config, corpora["train"])
-    symbols = brackets.prepare(config, folder, saved_config, corpora["train"].trees)
+    pieces = vocabularies.prepare(config, workdir, saved_config, corpora["train"])
+    symbols = brackets.prepare(config, workdir, saved_config, corpora["train"].trees)
     return translation.prepare_tokens(config, corpora, Vocabulary(pieces, symbols))
 
 
-def vocabulary(config: ConfigDict, folder: Path) -> Vocabulary:
+def vocabulary(config: ConfigDict, workdir: Path) -> Vocabulary:
     """Returns a workdir's vocabularies, of words and of symbols."""
-    symbols = brackets.read(folder, config.vocabulary.brackets_fingerprint)
-    return Vocabulary(vocabularies.read(folder, config), symbols)
+    symbols = brackets.read(workdir, config.vocabulary.brackets_fingerprint)
+    return Vocabulary(vocabularies.read(workdir, config), symbols)
 
 
 def identity(config: ConfigDict) -> dict[str, str]:
@@ -56,20 +56,20 @@ def identity(config: ConfigDict) -> dict[str, str]:
     return {"vocabulary": options.fingerprint, "brackets": options.brackets_fingerprint}
 
 
-def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the sizes of the workdir's vocabularies; if `folder` is None, an estimate."""
-    if folder is not None:
-        return translation.sizes_of(vocabulary(config, folder))
+def sizes(config: ConfigDict, workdir: Path | None) -> dict[str, int]:
+    """Returns the sizes of the workdir's vocabularies; if `workdir` is None, an estimate."""
+    if workdir is not None:
+        return translation.sizes_of(vocabulary(config, workdir))
     symbols = brackets.Brackets(tuple(map(str, range(SYMBOLS))))
     return {"source_vocab_size": config.vocabulary.size, "target_vocab_size": len(symbols)}
 
 
-def build(config: ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, workdir: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    return translation.build_pairs(config, folder, vocabulary(config, folder))
+    return translation.build_pairs(config, workdir, vocabulary(config, workdir))
 
 
-def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of a split.
 
     Every sentence counts, however long. Scores are those of `evalb.score` and means per symbol
@@ -81,7 +81,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     references = [trees.to_text(tree) for tree in corpus.trees]
 
     return translation.evaluate_pairs(
-        *(config, corpus, vocabulary(config, folder), model, split),
+        *(config, corpus, vocabulary(config, workdir), model, split),
         dataset={"source": corpus.read()[0], "reference": references},
         score=functools.partial(evalb.score, references=references),
         rows=rows,

@@ -18,7 +18,7 @@ from transformer.families.texts import labelled_text, texts
 from transformer.families.texts.labelled_text import LabelledText
 from transformer.families.texts.text_encoder import TextClassifier
 from transformer.models import boxes
-from transformer.models.positions import has
+from transformer.models.positions import overrides
 from transformer.tasks import losses, saved_model, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import (
@@ -68,7 +68,7 @@ def check(config: ConfigDict) -> None:
 def _check_halves(model: TextClassifier, max_length: int) -> None:
     """Raises UserError if positions do not distinguish the second text from the first."""
     [positions] = boxes.parse("positions", model.options.positions)
-    if not has(positions.code, "__call__"):
+    if not overrides(positions.code, "__call__"):
         raise UserError(
             "config.data.num_texts=2 needs positions of the input, such as 'learned', which tell "
             f"the texts apart, found config.model.positions={model.options.positions!r}"
@@ -84,18 +84,18 @@ def labelled(config: ConfigDict, split: str) -> LabelledText:
     return labelled_text.load(name, data.num_texts, directory=data.directory, key=key)
 
 
-def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
+def prepare(config: ConfigDict, workdir: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, labels, vocabulary and token ids; returns the config, filled in."""
     corpora = splits.load_all(config, labelled)
     train = corpora["train"]
-    splits.fill_in_fingerprint(config, folder, saved_config, train)
+    splits.fill_in_fingerprint(config, workdir, saved_config, train)
     # Check labels first, because learning a vocabulary can take minutes.
     names = sorted(set(train.labels))  # so that ids do not depend on the order of the texts
-    names = class_names.prepare(config, folder, saved_config, names, train.files)
+    names = class_names.prepare(config, workdir, saved_config, names, train.files)
     # Called for its error, which names the file and line of a label that training lacks.
     for corpus in corpora.values():
         class_names.class_ids(corpus.labels, names, place=corpus.place)
-    vocab = vocabularies.prepare(config, folder, saved_config, train)
+    vocab = vocabularies.prepare(config, workdir, saved_config, train)
     for split, corpus in corpora.items():
         splits.tokens(config, corpus, vocab, f"tokenise {split}")
     return config
@@ -107,10 +107,10 @@ def identity(config: ConfigDict) -> dict[str, str]:
     return {"vocabulary": options.fingerprint, "labels": options.labels_fingerprint}
 
 
-def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns {'vocab_size', 'num_classes'} of the workdir; if `folder` is None, of the config."""
-    sizes = vocabularies.text_sizes(config, folder)
-    return {**sizes, "num_classes": class_names.number(config, folder)}
+def sizes(config: ConfigDict, workdir: Path | None) -> dict[str, int]:
+    """Returns {'vocab_size', 'num_classes'} of the workdir; if `workdir` is None, of the config."""
+    sizes = vocabularies.text_sizes(config, workdir)
+    return {**sizes, "num_classes": class_names.number(config, workdir)}
 
 
 def example(config: ConfigDict, rows: int) -> dict:
@@ -126,17 +126,17 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
     return functools.partial(losses.with_filled, items)
 
 
-def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of a split.
 
     Its outputs have the columns 'text', or 'pair' for two texts, and 'label'.
     """
     corpus, unit = labelled(config, split), UNITS[config.data.num_texts]
-    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
+    names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
     ids = class_names.class_ids(corpus.labels, names, place=corpus.place)
     return classifiers.evaluation(
         model,
-        batches_of(config, folder, corpus, ids, None),
+        batches_of(config, workdir, corpus, ids, None),
         split=split,
         files=corpus.files,
         dataset={unit: corpus.lines, "label": corpus.labels},
@@ -147,18 +147,18 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     )
 
 
-def build(config: ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, workdir: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
+    names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
     train = labelled(config, "train")
     ids = class_names.class_ids(train.labels, names, place=train.place)
-    batches = batches_of(config, folder, train, ids, config.train.seed)
+    batches = batches_of(config, workdir, train, ids, config.train.seed)
     about = (
         f"{quantity(len(ids), f'training {UNITS[config.data.num_texts]}')} of {len(names)} classes "
         f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in batches of "
         f"{config.data.batch_tokens:,} positions"
     )
-    return make_task(config, folder, sizes(config, folder), batches, about)
+    return make_task(config, workdir, sizes(config, workdir), batches, about)
 
 
 def batches_of(
@@ -178,14 +178,14 @@ def batches_of(
     return Batches(rows, data.batch_tokens, seed, functools.partial(texts.labelled, side, targets))
 
 
-def reader(config: ConfigDict, folder: Path) -> Callable:
+def reader(config: ConfigDict, workdir: Path) -> Callable:
     """Returns read(line, number) -> the inputs for a text or A<tab>B, truncated as in `batches_of`.
 
     Warns if the first line has a label, as in a training file. UserError for a line with too few or
     too many texts.
     """
-    vocab, data = vocabularies.read(folder, config), config.data
-    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
+    vocab, data = vocabularies.read(workdir, config), config.data
+    names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         # Only the first line, because a later line may begin with a label by chance.

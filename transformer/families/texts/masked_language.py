@@ -41,10 +41,10 @@ def load(config: ConfigDict, split: str) -> Corpus | labelled_text.LabelledText:
     return splits.text(config, split)
 
 
-def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
+def prepare(config: ConfigDict, workdir: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints."""
     corpora = splits.load_all(config, load)
-    vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
+    vocab = vocabularies.prepare(config, workdir, saved_config, corpora["train"])
     for split, corpus in corpora.items():
         tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
         # MASK is the unknown piece, so a text must not have it.
@@ -57,9 +57,9 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
     return config
 
 
-def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int | float]:
-    """Returns {'vocab_size', 'mask_share'}; if `folder` is None, the size is the config's."""
-    return {**vocabularies.text_sizes(config, folder), "mask_share": config.data.mask_share}
+def sizes(config: ConfigDict, workdir: Path | None) -> dict[str, int | float]:
+    """Returns {'vocab_size', 'mask_share'}; if `workdir` is None, the size is the config's."""
+    return {**vocabularies.text_sizes(config, workdir), "mask_share": config.data.mask_share}
 
 
 def example(config: ConfigDict, rows: int) -> dict:
@@ -96,13 +96,13 @@ def batches_of(config: ConfigDict, vocab: Pieces, tokens: Tokens, seed: int | No
     return Batches(rows, data.batch_tokens, seed, fixed if seed is None else masked)
 
 
-def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of a split.
 
     It always masks the same tokens. Scores are means per masked token: 'loss', 'nats_per_token',
     'perplexity', 'accuracy'.
     """
-    corpus, vocab = load(config, split), vocabularies.read(folder, config)
+    corpus, vocab = load(config, split), vocabularies.read(workdir, config)
     tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
     (lines,) = corpus.read()
     loss = SplitSums(
@@ -134,9 +134,9 @@ def rows(scores: dict) -> dict[str, str]:
     return {"nats": nats, **losses.rows(scores, "masked tokens")}
 
 
-def reader(config: ConfigDict, folder: Path) -> Callable:
+def reader(config: ConfigDict, workdir: Path) -> Callable:
     """Returns read(line, number) -> the inputs for one text, truncated, without masks."""
-    vocab = vocabularies.read(folder, config)
+    vocab = vocabularies.read(workdir, config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         ids = vocab.encode([line])[0][: config.data.max_length]
@@ -146,13 +146,13 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
     return read
 
 
-def build(config: ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, workdir: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    vocab = vocabularies.read(folder, config)
+    vocab = vocabularies.read(workdir, config)
     tokens = splits.prepared_tokens(config, vocab)
     batches = batches_of(config, vocab, tokens, config.train.seed)
     about = (
         f"{quantity(len(batches.items), 'training text')} in batches of "
         f"{config.data.batch_tokens:,} positions, {config.data.mask_share:.0%} of them masked"
     )
-    return make_task(config, folder, sizes(config, folder), batches, about)
+    return make_task(config, workdir, sizes(config, workdir), batches, about)

@@ -27,7 +27,7 @@ def corpus(config: ConfigDict, pairs: corpora.Corpus) -> corpora.Corpus:
     UserError for an unknown view or a wrong field.
     """
     data, seed, size = config.data, config.train.seed, len(pairs)
-    named = boxes.named(registry.VIEWS, "data.views", data.views, several=True)
+    named = boxes.parse_names(registry.VIEWS, "data.views", data.views, several=True)
     views = [boxes.constructor(view)() for view in named]
 
     def items(indices: Sequence[int]) -> Iterator[tuple[str, str]]:

@@ -156,7 +156,7 @@ def search_of(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], boo
 
 def rules_of(rules: str) -> dict[str, Any]:
     """Returns the options of `generate` for config.decode.rules; warns of rules that it lacks."""
-    named = {rule.name: rule.fields for rule in methods.named(rules)}
+    named = {rule.name: rule.fields for rule in methods.parse_rules(rules)}
     if lacking := named.keys() - RULES.keys():
         logging.warning("export: Marian's generate has no rule %s", ", ".join(sorted(lacking)))
     return {RULES[name][0]: named[name][RULES[name][1]] for name in RULES.keys() & named}

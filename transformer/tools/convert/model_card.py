@@ -10,7 +10,7 @@ from transformer.checkpoints import store
 from transformer.tasks import saved_model
 from transformer.tools.pages import measures
 from transformer.tools.pages.run import read_log
-from transformer.workdir import results
+from transformer.workdir import log
 
 # {task: the hub's name of it}
 PIPELINES = {
@@ -82,7 +82,7 @@ def _facts(config: ConfigDict, source: Path, run: saved_model.SavedModel) -> dic
         **{f"config.model.{key}": str(value) for key, value in config.model.items()},
         **{f"config.vocabulary.{key}": str(x) for key, x in config.vocabulary.items() if x != ""},
     }
-    for result in read_log(source, results.NAME):
+    for result in read_log(source, log.RESULTS):
         signature = f" ({result['signature']})" if "signature" in result else ""
         facts[f"scores on {result['set']}"] = measures.in_words(result) + signature
     return facts

@@ -100,11 +100,11 @@ def _extend(
     model: nn.Module,
     options: tuple,
 ) -> tuple[beam_search.Candidates, beam_search.DecodingState]:
-    """Returns the candidates and the state after one step, as in `compiled.advance`."""
+    """Returns the candidates and the state after one step, as in `compiled.proceed`."""
     step = functools.partial(model.apply, {"params": params}, method="step")
     options = dict(options)
     given = {"never": compiled.NEVER, "rules": options.pop("rules", ())}
-    candidates, cache = beam_search.candidates(step, memory, bounds, state, **given)
+    candidates, cache = beam_search.find_candidates(step, memory, bounds, state, **given)
     return candidates, beam_search.select(candidates, cache, state, bounds, **options)
 
 

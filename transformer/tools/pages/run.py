@@ -68,7 +68,7 @@ class Run(NamedTuple):
 
 def read(config: ConfigDict, folder: Path) -> Run:
     """Reads a workdir; `config` is its config, with defaults for missing keys."""
-    evaluated, starts = read_log(folder, results.NAME), read_log(folder, log.STARTS)
+    evaluated, starts = read_log(folder, log.RESULTS), read_log(folder, log.STARTS)
     # Starts before the last one from step 0 belong to lost steps or another run: of the starts from
     # 0 500 0 200, the last two are kept.
     anew = [i for i, start in enumerate(starts) if start["step"] == 0]
@@ -80,7 +80,7 @@ def read(config: ConfigDict, folder: Path) -> Run:
         starts=starts[max(anew, default=0) :],
         results=evaluated,
         evaluations=_evaluations(folder, [result["set"] for result in evaluated]),
-        best_step=max(store.steps(folder / "best"), default=None),
+        best_step=max(store.complete_steps(folder / "best"), default=None),
     )
 
 
@@ -148,7 +148,7 @@ def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
     evaluations = []
     for file in sorted((folder / results.FOLDER).glob("*.json")):
         result = paths.read_json_object(file)
-        if not _is_line(result, results.NAME):
+        if not _is_line(result, log.RESULTS):
             raise UserError(f"damaged: {file} is not a result: evaluate the run again")
         stem = file.with_suffix("")
         files = stem.parent.glob(f"{stem.name}.*")

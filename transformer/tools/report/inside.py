@@ -32,7 +32,7 @@ def load(run: Run) -> Inside | None:
     config = run.config
     if config.evaluate.ensemble:
         raise UserError("--mode=report needs a single model: leave config.evaluate.ensemble empty")
-    if not store.steps(run.workdir / weights.FOLDERS[config.evaluate.weights]):
+    if not store.complete_steps(run.workdir / weights.FOLDERS[config.evaluate.weights]):
         return None
     loaded = saved_model.load(config, run.workdir)
     # Lists of lines, one per column, become items: [a b], [x y] -> {input: a, output: x}, ...

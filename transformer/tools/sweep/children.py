@@ -15,7 +15,7 @@ from transformer.distributed.processes import CLUSTER_VARIABLES
 from transformer.errors import UserError
 from transformer.tools.sweep.sweep_file import Run
 from transformer.workdir import log
-from transformer.workdir.config_files import HERE
+from transformer.workdir.config_files import ROOT
 
 COUNT = "import jax; print(jax.default_backend(), jax.local_device_count())"
 
@@ -62,7 +62,7 @@ def _devices() -> tuple[str, int]:
     return platform, int(count)
 
 
-LAUNCH = HERE / "launch.py"
+LAUNCH = ROOT / "launch.py"
 POLL_SECONDS = 0.5
 TAIL_BYTES = 1 << 16  # read from the end of a log for its newest line
 

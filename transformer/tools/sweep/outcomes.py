@@ -54,7 +54,7 @@ def check_unchanged(run: Run) -> None:
     Keys of places, and of the way of computing, may differ.
     """
     if (run.workdir / "config.json").exists() and (
-        result(run) or store.steps(run.workdir / store.LATEST)
+        result(run) or store.complete_steps(run.workdir / store.LATEST)
     ):
         config = run.config.copy_and_resolve_references()
         check_same_run(config, read_config(run.workdir), run.workdir, APART)

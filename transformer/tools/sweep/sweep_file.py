@@ -24,7 +24,7 @@ from ml_collections import ConfigDict
 from transformer.errors import UserError, did_you_mean
 from transformer.modes import command_line, prepare
 from transformer.tasks.task import load_task
-from transformer.workdir.config_files import HERE
+from transformer.workdir.config_files import ROOT
 
 ROW = {"config": str, "seeds": list}  # besides keys of the config
 FILE = {**ROW, "overrides": dict, "rows": dict}
@@ -66,7 +66,7 @@ def read(file: Path, workdir: Path, arguments: Sequence[str] = ()) -> list[Row]:
     A relative FILE is looked up in the current folder, then beside launch.py. UserError if
     launch.py would refuse a row before it prepares its data.
     """
-    place = file if file.exists() or not (HERE / file).exists() else HERE / file
+    place = file if file.exists() or not (ROOT / file).exists() else ROOT / file
     try:
         values = tomllib.loads(place.read_text("utf-8"))
     except OSError as error:
