@@ -20,7 +20,8 @@ KEYS = {
     # saves; 0: none.
     "optimizer.moving_average": [0.0, "at least 0 and below 1"],
     # Paper, equation 3: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
-    # Any schedule of optax.schedules works, too: its name here, its arguments as further keys.
+    # Any schedule of optax.schedules whose arguments are numbers works, too: its name here, its
+    # arguments as further keys.
     "optimizer.schedule.name": "inverse_square_root",
     "optimizer.schedule.d_model": [512, "at least 1"],
     "optimizer.schedule.warmup_steps": [4000, "at least 1"],

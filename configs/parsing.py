@@ -48,6 +48,7 @@ KEYS = {
     "vocabulary.brackets_fingerprint": "",  # hash of the symbols; filled in by the run
     # Embeddings that share a matrix: 'target' (target, output), or 'none'.
     "model.tied_embeddings": ["target", ("target", "none")],
+    "decode.language_model": ["", ("",)],  # none, because they are of texts
     "evaluate.samples": [3, "at least 0"],  # trees to log after each validation
     "parse.format": ["text", ("text", "json")],  # 'json': one object per line, with 'source'
 }

@@ -44,6 +44,17 @@ def test_every_sentence_of_a_split_is_evaluated_or_none(tiny_config, tmp_path):
         lengths(position_limit=longest - 1)
 
 
+def test_a_resumed_run_has_the_text_that_its_config_knows_if_any(tiny_config, tmp_path):
+    config, train = tiny_config({}), corpora.Source(0)
+    for saved in ({}, {"fingerprint": ""}, {"fingerprint": train.fingerprint}):
+        splits.fill_in_fingerprint(config, tmp_path, ConfigDict({"data": saved}), train)
+        assert config.data.fingerprint == train.fingerprint
+    other = ConfigDict({"data": {"fingerprint": "another"}})
+    train.files = ()
+    with pytest.raises(UserError, match="was trained on other data: parallel_text has changed"):
+        splits.fill_in_fingerprint(config, tmp_path, other, train)
+
+
 def test_a_split_of_plain_text_is_what_its_key_names(tmp_path):
     (tmp_path / "all.txt").write_text("".join(f"{i}\n" for i in range(10)))
     data = {"train": "all.txt[:90%]", "validation": "all.txt[90%:]", "test": "gone.txt"}

@@ -101,6 +101,7 @@ INVERSE = {"name": "inverse_square_root"}
 FULL = INVERSE | {"d_model": 8, "warmup_steps": 4, "factor": 1.0}
 COSINE = {"name": "warmup_cosine_decay_schedule", "warmup_steps": 4, "decay_steps": 9}
 COSINE |= {"init_value": 0.0}
+PIECEWISE = {"name": "piecewise_constant_schedule", "boundaries_and_scales": {9: 0.1}}
 DECAY = {"name": "cosine_decay_schedule", "init_value": 1.0, "decay_steps": 0}
 
 
@@ -124,6 +125,8 @@ DECAY = {"name": "cosine_decay_schedule", "init_value": 1.0, "decay_steps": 0}
         ("sgd", {}, CONSTANT | {"steps": 3}, ": .* 'steps'"),
         ("sgd", {}, COSINE, ": .* 'peak_value'"),
         ("sgd", {}, DECAY, ": .* positive decay_steps"),
+        ("sgd", {}, PIECEWISE, ".schedule.boundaries_and_scales must be a number, found {9: "),
+        ("galore", {"base_optimizer": 1.0}, CONSTANT, ": galore does not work .* 'init'"),
         *(
             ("sgd", {}, COSINE | {"peak_value": 1.0, key: -1}, f".schedule.{key} must be at least")
             for key in ("init_value", "peak_value", "end_value", "warmup_steps")

@@ -126,8 +126,7 @@ class Checkpoints:
         steps = self._latest.steps()
         if not steps and not resumable(self._workdir):
             return None
-        undamaged = (step for step in reversed(steps) if not _is_damaged(self._latest, step))
-        step = next(undamaged, None)
+        step = next((x for x in reversed(steps) if not _is_damaged(self._latest, x)), None)
         if step is None:
             raise UserError(
                 f"all checkpoints in {self._workdir / LATEST} are damaged, none to resume from "

@@ -156,8 +156,7 @@ def all_steps(folder: Path) -> list[int]:
 
 def complete_steps(folder: Path) -> list[int]:
     """Lists the complete steps in a folder, in ascending order."""
-    is_complete = lambda step: (folder / str(step) / checksums.NAME).exists()
-    return list(filter(is_complete, all_steps(folder)))
+    return [step for step in all_steps(folder) if (folder / str(step) / checksums.NAME).exists()]
 
 
 def delete(path: Path) -> None:

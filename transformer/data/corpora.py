@@ -85,8 +85,7 @@ def load(
     # Imported here, because TFDS takes a second to import.
     from transformer.data import tfds_corpora
 
-    known = (*registry.CORPORA, "parallel_text", *tfds_corpora.WMT)
-    check_value("data.corpus", corpus, known)
+    check_value("data.corpus", corpus, (*registry.CORPORA, "parallel_text", *tfds_corpora.WMT))
     _check_names(corpus, split, languages, tfds_corpora.WMT[corpus].language_pair, key)
     prepared = tfds_corpora.prepare_wmt(corpus, local_folder(data_dir))
     records, info = prepared.as_data_source(split=split), prepared.info.splits[split]
@@ -124,7 +123,8 @@ def parallel_text(
 
 def select(read: Callable[[], Iterable], indices: Iterable[int]) -> Iterator:
     """Yields the items of read() at sorted indices, and stops reading after the last."""
-    items, position = iter(read()), 0
+    items = iter(read())
+    position = 0  # of the next item
     for index in indices:
         if index >= position:  # otherwise the index is repeated
             item = next(itertools.islice(items, index - position, None))

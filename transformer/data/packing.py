@@ -56,7 +56,8 @@ def rows_of_epoch(reads: Sequence[tuple[int, int]], epoch: int, seed: int) -> np
     A corpus is read in passes over all its rows, each in another order. Example: of 5 rows with 3
     per epoch, epoch 1 has the last two of the order of pass 0, and the first of that of pass 1.
     """
-    chosen, start = [], 0
+    chosen = []
+    start = 0  # the corpus's first row
     for c, (size, count) in enumerate(reads):
         passes, places = np.divmod(np.arange(epoch * count, (epoch + 1) * count), size)
         for number in np.unique(passes):
@@ -76,7 +77,8 @@ def mix(mixture: Sequence[dict], items: np.ndarray, rows_of: Callable) -> list[R
     pairs_of = np.split(items, np.searchsorted(items, ends[:-1]))
     groups_of = [rows_of(pairs) if len(pairs) else [] for pairs in pairs_of]
     sizes = [sum(map(len, groups)) for groups in groups_of]
-    parts, counts = [], counts_of(mixture, sizes)
+    counts = counts_of(mixture, sizes)
+    parts = []
     for corpus, groups, size, count in zip(mixture, groups_of, sizes, counts, strict=True):
         message = "%s: %d of an epoch's %d rows, which are %.2f passes over its own"
         logging.info(message, corpus["name"], count, sum(sizes), count / size)
@@ -194,10 +196,9 @@ def best_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarra
     return row_of_item
 
 
-def _in_seeded_order(
-    lengths: Sequence[np.ndarray], seed: int, chunk: int = 1 << 16
-) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _in_seeded_order(lengths: Sequence[np.ndarray], seed: int) -> Iterator[tuple[int, tuple]]:
     """Yields (item, its length on each side) in a seeded order, with a progress bar."""
+    chunk = 1 << 16  # items
     order = np.arange(len(lengths[0]), dtype=np.int32)
     np.random.default_rng(seed).shuffle(order)
     with progress.counter("pack", total=len(order), unit="item") as advance:
@@ -227,7 +228,8 @@ def one_per_row(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -
     longest = np.max([side[items] for side in lengths], axis=0)
     order = np.argsort(longest, kind="stable")
     items, longest = items[order], longest[order]
-    groups, start = [], 0
+    groups = []
+    start = 0
     for static_length in static_lengths(length, int(longest.max(initial=1))):
         # Sorted lengths 3 8 9 with static lengths 8 and 16 give items 0 and 1, then item 2.
         stop = int(np.searchsorted(longest, static_length, side="right"))

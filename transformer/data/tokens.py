@@ -70,7 +70,8 @@ def _write_tokens(
 ) -> None:
     """Encodes a corpus and writes its ids and offsets, a chunk of items at a time."""
     sides = vocabulary.sides
-    lengths, first = {name: [] for name in sides}, 0  # an array per chunk
+    lengths = {name: [] for name in sides}  # an array per chunk
+    first = 0  # the chunk's first item
     if corpus.mixture:
         (directory / MIXTURE).write_text(json.dumps(corpus.mixture))
     with progress.counter(what, total=len(corpus)) as advance, contextlib.ExitStack() as stack:
@@ -95,7 +96,8 @@ def read_tokens(fingerprint: str, vocabulary: Vocabulary | Pieces, cache: Path) 
 
     It does not verify checksums again, because that takes about a second per GB.
     """
-    directory, sides = _folder(fingerprint, vocabulary, cache), {}
+    directory = _folder(fingerprint, vocabulary, cache)
+    sides = {}
     for name, encoder in vocabulary.sides.items():
         # Memory-mapped, so that processes on a host share pages, and a batch reads only its own.
         ids = np.memmap(directory / f"{name}.ids", _id_type(encoder), "r")

@@ -27,7 +27,6 @@ from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.runtime.memory import fits_in_memory
 
-Tree = dict
 Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the end symbol, score)
 
 
@@ -76,7 +75,7 @@ class BatchDecoder:
         )
 
     def __call__(
-        self, params: Tree, parts: list[Part], report: Callable[[float], None] = lambda share: None
+        self, params: dict, parts: list[Part], report: Callable[[float], None] = lambda share: None
     ) -> list[Hypotheses]:
         """Returns each part's hypotheses, best first, or its samples in the order drawn.
 
@@ -94,8 +93,8 @@ class BatchDecoder:
                 return self._search_batch(params, batch)
 
         searched = self.workers.pool.map(search, batches) if devices == 1 else map(search, batches)
-        # A part's samples come from all its searches.
-        hypotheses_by_part, num_done = [[] for _ in parts], 0
+        hypotheses_by_part = [[] for _ in parts]  # a part's samples come from all its searches
+        num_done = 0
         for batch, hypotheses_by_row in zip(batches, searched, strict=True):
             num_done += len(batch)
             report(num_done / (len(parts) * self.method.num_searches))
@@ -132,7 +131,7 @@ class BatchDecoder:
             queue = queue[rows:]
         return batches
 
-    def rehearse(self, params: Tree, lengths: list[int]) -> None:
+    def rehearse(self, params: dict, lengths: list[int]) -> None:
         """Runs the last step of a search in the largest shape that sources of these lengths need.
 
         UserError if the step does not fit into the devices' memory. Earlier steps need no more.
@@ -164,7 +163,7 @@ class BatchDecoder:
         size = f"{len(batch)} sentences of {longest} pieces, {self.method.num_beams} beams each,"
         return fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens")
 
-    def begin(self, params: Tree, batch: list[Part]) -> compiled.Search:
+    def begin(self, params: dict, batch: list[Part]) -> compiled.Search:
         """Encodes a batch, and returns the search before its first token.
 
         Rows are padded to a power of 4 on each device. The room starts at the smallest of
@@ -209,7 +208,7 @@ class BatchDecoder:
             required_BPL=required_phrases(batch, rows),
         )
 
-    def _search_batch(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
+    def _search_batch(self, params: dict, batch: list[Part]) -> list[Hypotheses]:
         """Searches a batch in stages of fewer rows or more room (see the module's docstring)."""
         devices = layout.num_devices(params)
         search = self.begin(params, batch)

@@ -141,10 +141,9 @@ def find_candidates(
     if rules:
         log_probs_BWV, cache = next_log_probs(step, memory, bounds, state, never, rules)
         return likeliest_candidates(log_probs_BWV, state), cache
-    W = state.scores_BW.shape[1]
     logits_BWV, total_BW, cache = next_logits(step, memory, state)
     forbidden_BF, forced_B = constraints(state.t, bounds, never)
-    V = logits_BWV.shape[-1]
+    _, W, V = logits_BWV.shape
     # Unlike `next_log_probs`, this writes no array of log P of all V tokens.
     offset_BW = continued_log_probs(state) - total_BW
 
@@ -152,8 +151,7 @@ def find_candidates(
     log_probs_BE, index_BE = likeliest(logits_BWV, offset_BW, forbidden_BF, 2 * W)
     # A forced token is each beam's only continuation: W candidates, then W with log P -inf.
     forced_BW = take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
-    padding = ((0, 0), (0, W))
-    forced_BE = jnp.pad(forced_BW + offset_BW, padding, constant_values=-jnp.inf)
+    forced_BE = jnp.pad(forced_BW + offset_BW, ((0, 0), (0, W)), constant_values=-jnp.inf)
     forced_BE, beam_BE = jax.lax.top_k(forced_BE, 2 * W)
     is_forced_B1 = (forced_B != PAD)[:, None]
     log_probs_BE = jnp.where(is_forced_B1, forced_BE, log_probs_BE)

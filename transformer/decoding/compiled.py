@@ -130,8 +130,8 @@ class Workers:
             count = min(8, _num_cores()) if jax.default_backend() == "cpu" else 1
         self.count = count
         self.pool = concurrent.futures.ThreadPoolExecutor(count)
-        # The compiled shapes, and the lock that a worker holds while it compiles.
-        self._compiled, self._lock = set(), threading.Lock()
+        self._compiled = set()  # shapes
+        self._lock = threading.Lock()  # held by a worker while it compiles
 
     def call(self, stage: Callable, *arguments: Tree, **static: int) -> Any:
         """Calls a jitted stage, after waiting for another worker that compiles it."""

@@ -21,14 +21,13 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-import jax
+from jax import Array
 
 from transformer import registry
 from transformer.data.tokenizer import Pieces
 from transformer.errors import UserError
 from transformer.models import boxes
 
-Array = jax.Array
 Decode = types.SimpleNamespace  # the values of config.decode
 Rule = Callable[[Array, Array, Array], Array]
 

@@ -22,7 +22,6 @@ from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Part
 from transformer.errors import UserError, check_value
 from transformer.models import fields
 
-Tree = dict
 IN_PARTS = "line %d: %d pieces are more than config.decode.max_length=%d: translated in %d parts"
 
 
@@ -80,7 +79,7 @@ class Translator:
 
     def translate(
         self,
-        params: Tree,
+        params: dict,
         lines: Iterable[str],
         advance: Callable[[int], None] = lambda count: None,
         *,
@@ -92,13 +91,12 @@ class Translator:
         random draws depend on them. `advance` as in `hypotheses`.
         """
         tokenizer.check_list(lines)
-        requests = map(Request, lines)
-        for hypotheses in self.hypotheses(params, requests, advance, numbers=numbers):
+        for hypotheses in self.hypotheses(params, map(Request, lines), advance, numbers=numbers):
             yield hypotheses[0].text
 
     def hypotheses(
         self,
-        params: Tree,
+        params: dict,
         requests: Iterable[Request],
         advance: Callable[[int], None] = lambda count: None,
         *,
@@ -120,13 +118,13 @@ class Translator:
         for answers in prefetch(search, chunks) if read_ahead else map(search, chunks):
             yield from answers
 
-    def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
+    def rehearse(self, params: dict, lengths: np.ndarray) -> None:
         """Runs a search's last step in the largest shape that sources of these lengths need."""
         lengths = np.minimum(lengths, self.decode.max_length).tolist()
         self.batch_decoder.rehearse(compiled.cast_params(params, self.model), lengths)
 
     def _search(
-        self, params: Tree, advance: Callable[[int], None], chunk: list[tuple[int, Request]]
+        self, params: dict, advance: Callable[[int], None], chunk: list[tuple[int, Request]]
     ) -> Iterable[list[Hypothesis]]:
         """Returns the hypotheses of each line of a chunk.
 
@@ -196,10 +194,10 @@ class Translator:
 
     def _check_length(self, number: int, what: str, ids: list[int]) -> None:
         """Raises UserError if a line's given ids are over config.decode.max_length."""
-        if len(ids) > (most := self.decode.max_length):
+        if len(ids) > self.decode.max_length:
             raise UserError(
                 f"line {number + 1}: {what} of {len(ids)} pieces, over "
-                f"config.decode.max_length={most}"
+                f"config.decode.max_length={self.decode.max_length}"
             )
 
     def _texts(

@@ -78,8 +78,7 @@ def part(box: str, text: str, **given: Any) -> Part:
 
     Example: part("norm", "rms(epsilon=1e-5)", dtype=jnp.float32). UserError for an unknown part.
     """
-    [made] = parts(box, text, 1, **given)
-    return made
+    return parts(box, text, 1, **given)[0]
 
 
 def parts(box: str, pattern: str, num_layers: int, **given: Any) -> tuple[Part, ...]:
@@ -102,8 +101,7 @@ def parse(box: str, pattern: str, key: str = "") -> list[Named]:
     UserError if the pattern is not a list of the box's parts with their fields; its message names
     the `key` of config.model, by default the box.
     """
-    table, key = registry.PARTS[box], f"model.{key or box}"
-    return parse_names(table, key, pattern, several=box in PATTERNS)
+    return parse_names(registry.PARTS[box], f"model.{key or box}", pattern, several=box in PATTERNS)
 
 
 def parse_names(table: dict[str, str], key: str, pattern: str, *, several: bool) -> list[Named]:

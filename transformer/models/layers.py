@@ -5,16 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import check_value
 from transformer.models import boxes, dense, kernels
 from transformer.models.cache import KeysValues, Queries
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View
-
-Array = jax.Array
 
 
 class FeedForward(nn.Module):

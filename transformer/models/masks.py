@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-import jax
-
-Array = jax.Array
+from jax import Array
 
 
 class View(NamedTuple):

@@ -3,8 +3,8 @@
 import functools
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.errors import UserError
 from transformer.models import boxes, cache
@@ -14,8 +14,6 @@ from transformer.models.layer_options import LayerOptions
 from transformer.models.layers import Layer
 from transformer.models.masks import View
 from transformer.models.positions import Positions, overrides
-
-Array = jax.Array
 
 
 class Stack(nn.Module):
@@ -98,8 +96,8 @@ class Stack(nn.Module):
 
         `memories` come from `project`.
         """
-        # A decoder-only model has no memories.
-        memories, updated = memories or [None] * len(self.layers), []
+        memories = memories or [None] * len(self.layers)  # none in a decoder-only model
+        updated = []
         for layer, memory, state in zip(self.layers, memories, states, strict=True):
             x_BQD, state = layer(
                 x_BQD, queries.view, memory, memory_view, queries=queries, state=state, train=False

@@ -4,8 +4,8 @@ import dataclasses
 import functools
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from transformer.models import cache as decoder_cache
 from transformer.models import dense, fields, stack
@@ -13,7 +13,6 @@ from transformer.models.cache import Cache, KeysValues
 from transformer.models.layer_options import LayerOptions
 from transformer.models.masks import View, same_segment, self_view
 
-Array = jax.Array
 Memory = tuple[list[KeysValues], Array]  # projected by each layer; its mask_BS
 
 

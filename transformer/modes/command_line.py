@@ -110,11 +110,11 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     config = trained_config(workdir, arguments)
     if not resumable(workdir):
         raise UserError(f"{workdir} has no checkpoint to resume from: give --config=FILE")
-    schedule, train = config.optimizer.schedule, config.train
-    if schedule.get("decay_steps") == train.num_steps:
+    schedule = config.optimizer.schedule
+    if schedule.get("decay_steps") == config.train.num_steps:
         # decay_steps follows num_steps, as in the configs, so that with more steps the learning
         # rate decays over all of them.
-        schedule.decay_steps = train.get_oneway_ref("num_steps")
+        schedule.decay_steps = config.train.get_oneway_ref("num_steps")
     return config
 
 

@@ -60,10 +60,9 @@ def score_split(
     if processes.is_first():
         if samples:
             logging.info("%s:\n\n%s", evaluator.split, samples)
-        steps = ", ".join(map(str, run.steps))
         rows = evaluator.rows(scores)
         rows |= {x: f"{further[x]:.2f}".removesuffix(".00") for x in further}  # counts are whole
-        rows["weights"] = f"{config.evaluate.weights}, of step {steps}"
+        rows["weights"] = f"{config.evaluate.weights}, of step {', '.join(map(str, run.steps))}"
         try:
             if not quiet:
                 results.show(result, rows)

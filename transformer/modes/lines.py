@@ -79,7 +79,8 @@ def count(file: BinaryIO) -> int | None:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return None
     # Count from the current position, because some lines may have been read, and return there.
-    start, lines = file.tell(), sum(1 for _ in file)
+    start = file.tell()
+    lines = sum(1 for _ in file)
     file.seek(start)
     return lines
 

@@ -21,7 +21,8 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     With `config.decode.num_hypotheses` above 1, writes a line per hypothesis instead, NUMBER |||
     TRANSLATION ||| SCORE, where NUMBER counts the input lines from 0.
     """
-    form, names = config.translate.format, ("source", "prefix")
+    form = config.translate.format
+    names = ("source", "prefix")
     # Without prefixes, a tab in a line is part of the source.
     if form == "text" and not config.translate.prefix:
         names = names[:1]
@@ -52,7 +53,8 @@ def answers(
     `inputs` are the values, and request(values) is translated. A line of a terminal is answered
     before the next is read. Otherwise the progress is shown, labelled by `what`.
     """
-    total, interactive = lines.count(sys.stdin.buffer), sys.stdin.isatty()
+    total = lines.count(sys.stdin.buffer)
+    interactive = sys.stdin.isatty()
     if interactive:
         translator.decode.chunk_lines = 1
         with progress.waiting("compile"):  # before the first line is typed

@@ -69,8 +69,7 @@ def corrupt_files(
     # Process 1 of 4 checks files 1, 5, 9, ...
     share = names if alone else [names[i] for i in processes.my_share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:  # hashing releases the GIL
-        check = lambda name: _check(directory / name, *files[name])
-        faults = list(pool.map(check, share))
+        faults = list(pool.map(lambda name: _check(directory / name, *files[name]), share))
     if not alone:
         faults = processes.gather_shares(faults, len(names))
     return list(filter(None, faults))

@@ -51,8 +51,8 @@ def counter(
     with tqdm.tqdm(desc=what, total=total, unit=f" {unit}s", leave=False, disable=None) as bar:
         yield advance
     seconds = time.perf_counter() - start
-    units, rate = quantity(done, unit), _rounded(done / seconds)
-    logging.info("%s: %s in %.1f s, %s a second", what, units, seconds, rate)
+    rate = _rounded(done / seconds)
+    logging.info("%s: %s in %.1f s, %s a second", what, quantity(done, unit), seconds, rate)
 
 
 def waiting(what: str) -> contextlib.AbstractContextManager:

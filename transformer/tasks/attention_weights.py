@@ -1,7 +1,6 @@
 """The attention weights of a trained model, for a batch or a sentence pair."""
 
 import functools
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -11,11 +10,9 @@ from transformer.data import pairs, tokenizer
 from transformer.decoding import batch_sizes
 from transformer.tasks.saved_model import SavedModel
 
-Tree = Any
-
 
 @functools.partial(jax.jit, static_argnames="model")
-def batch_weights(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, jax.Array]:
+def batch_weights(params: dict, inputs: dict, *, model: nn.Module) -> dict[str, jax.Array]:
     """Returns the attention weights of a batch, {'cross': [L, B, H, T, S], ...}.
 
     The model's method `attention_weights` defines the kinds; {} without it.

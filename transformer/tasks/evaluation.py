@@ -58,8 +58,9 @@ class SplitSums(NamedTuple):
         `Batches.items` maps rows to items; rows are often sorted by length. Collective: each
         process computes its share of the batches.
         """
-        numbers, outcomes = processes.my_share(len(self.batches)), []
+        numbers = processes.my_share(len(self.batches))
         total = sum(map(self.batches.num_filled, numbers))
+        outcomes = []
         with progress.counter(self.what, total=total, unit=self.unit) as advance:
             for t in numbers:
                 outcomes.append(self.score_batch(params, t))

@@ -32,8 +32,7 @@ def token_loss(
     blocks > 1 computes them in blocks (see `in_blocks`). With blocks = 1 all sums have gradients,
     not only 'loss'.
     """
-    dropout = {"train": True, "rngs": {"dropout": rng}}
-    x_BTD, logits_of, sown = _before_logits(model, params, batch, **dropout)
+    x_BTD, logits_of, sown = _before_logits(model, params, batch, train=True, rngs={"dropout": rng})
     targets_BT, weights_BT = batch["targets"], batch["weights"]
     # Logits are the step's largest array; in bfloat16 they halve the memory traffic.
     logits_fn = lambda x_BTD: logits_of(x_BTD, x_BTD.dtype)
@@ -201,8 +200,7 @@ def in_blocks(
     logits_fn, matrices = jax.closure_convert(logits_fn, x_blocks[0])
 
     def loss(x_BTD: Array, matrices: list, targets_BT: Array, weights_BT: Array) -> tuple:
-        logits_BTV = logits_fn(x_BTD, *matrices)
-        sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
+        sums = cross_entropy(logits_fn(x_BTD, *matrices), targets_BT, weights_BT, **options)
         return sums["loss"], sums
 
     sums = dense.sum_over_blocks(loss, x_blocks, matrices, split(targets_BT), split(weights_BT))

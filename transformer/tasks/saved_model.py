@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import flax.linen as nn
 from ml_collections import ConfigDict
@@ -18,14 +18,12 @@ from transformer.runtime import paths
 from transformer.tasks.task import abstract_params, load_task
 from transformer.workdir import saved_config
 
-Tree = Any
-
 
 class SavedModel(NamedTuple):
     """A trained model (or ensemble), its params, and the steps of their checkpoints."""
 
     model: nn.Module
-    params: Tree  # replicated on this process's devices
+    params: dict  # replicated on this process's devices
     steps: list[int]  # of all checkpoints, including the other members' of an ensemble
     step: int  # the newest of this workdir
     vocabulary: Vocabulary | None = None  # of a translation model
@@ -38,8 +36,7 @@ def load(config: ConfigDict, workdir: Path) -> SavedModel:
     the listed workdirs. Keys of config.decode in registry.FUSION change it further.
     """
     members = [_load_one(config, workdir, config)]
-    for member_workdir, member_config, _ in ensemble(config):
-        members.append(_load_one(member_config, member_workdir, config))
+    members += [_load_one(its_config, place, config) for place, its_config, _ in ensemble(config)]
     run = members[0]
     if len(members) > 1:
         # Flax names the modules of a tuple by field and index: members_0, members_1, ...
@@ -53,13 +50,20 @@ def load(config: ConfigDict, workdir: Path) -> SavedModel:
     return run
 
 
+def check_fusion(config: ConfigDict) -> None:
+    """Raises UserError if a workdir that `registry.FUSION` reads is none. Reads no params."""
+    for place in filter(None, map(config.decode.get, registry.FUSION)):
+        saved_config.read_config(paths.path(place))
+
+
 def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
     """Returns (workdir, config, model) of each workdir in `config.evaluate.ensemble`.
 
     UserError if a workdir has no complete checkpoint, or another identity than a prepared run, such
     as another vocabulary. Reads no params.
     """
-    members, task_module = [], load_task(config.task)
+    members = []
+    task_module = load_task(config.task)
     for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
         workdir = paths.path(name)
         member_config = saved_config.read_with_defaults(workdir)
@@ -77,12 +81,11 @@ def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
                     f"config.evaluate.ensemble: {workdir} has another {kind} than this run"
                     f"{hint if kind == 'vocabulary' else ''}"
                 )
-        kind = config.evaluate.weights
-        saved = workdir / weights.FOLDERS[kind]
+        saved = workdir / weights.FOLDERS[config.evaluate.weights]
         if not store.complete_steps(saved):
             raise UserError(
                 f"config.evaluate.ensemble: {saved} holds no complete checkpoint, which "
-                f"config.evaluate.weights={kind!r} needs"
+                f"config.evaluate.weights={config.evaluate.weights!r} needs"
             )
         members.append((workdir, member_config, task_module.model(member_config, sizes)))
     return members

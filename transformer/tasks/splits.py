@@ -45,8 +45,8 @@ def fill_in_fingerprint(
     data.
     """
     config.data.fingerprint = train.fingerprint
-    # "" if config.json was lost.
-    if saved_config is not None and saved_config.data.fingerprint not in ("", train.fingerprint):
+    # Empty if config.json was lost, or has no such key.
+    if saved_config and saved_config.data.get("fingerprint", "") not in ("", train.fingerprint):
         raise UserError(
             f"{workdir} was trained on other data: "
             f"{' or '.join(train.files) or config.data.corpus} has changed since "
@@ -66,9 +66,9 @@ def name_and_key(config: ConfigDict, split: str) -> tuple[str, str]:
 
 def log_origin(config: ConfigDict, split: str) -> None:
     """Logs the source of a split, and the folder of its cached token ids."""
-    data, (name, _) = config.data, name_and_key(config, split)
+    name, _ = name_and_key(config, split)
     message = "split %s: %r, config.data.directory=%r, config.data.data_dir=%r"
-    logging.info(message, split, name, data.directory, data.data_dir)
+    logging.info(message, split, name, config.data.directory, config.data.data_dir)
 
 
 def fill_in_languages(config: ConfigDict, saved_config: ConfigDict | None = None) -> None:
@@ -79,8 +79,8 @@ def fill_in_languages(config: ConfigDict, saved_config: ConfigDict | None = None
     """
     data = config.data
     if saved_config is not None:
-        data.source_language = data.source_language or saved_config.data.source_language
-        data.target_language = data.target_language or saved_config.data.target_language
+        data.source_language = data.source_language or saved_config.data.get("source_language", "")
+        data.target_language = data.target_language or saved_config.data.get("target_language", "")
     if data.corpus == "parallel_text" and bool(data.source_language) != bool(data.target_language):
         known = data.source_language or data.target_language
         other = text_files.other_language(corpora.folder(data.directory), data.train, known)
@@ -93,7 +93,8 @@ def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
 
     A mixture of several corpora also has the validation set if `data.validation` is empty.
     """
-    data, (name, key) = config.data, name_and_key(config, split)
+    data = config.data
+    name, key = name_and_key(config, split)
     languages = data.source_language, data.target_language
     if split == "validation" and not name and data.train.endswith(".toml"):
         folder = corpora.folder(data.directory)
@@ -114,7 +115,8 @@ def further_references(config: ConfigDict, split: str, size: int) -> list[list[s
 
     UserError for a file that is missing or has not `size` lines.
     """
-    key, references = "config.evaluate.references", []
+    key = "config.evaluate.references"
+    references = []
     names = config.evaluate.references if split == final_split(config) else ""
     for name in filter(None, names.split(",")):
         [lines] = corpora.load_text(name, directory=config.data.directory, key=key).read()
@@ -129,8 +131,8 @@ def further_references(config: ConfigDict, split: str, size: int) -> list[list[s
 
 def text(config: ConfigDict, split: str) -> corpora.Corpus:
     """Returns the lines of the files that config.data.SPLIT or evaluate.split names."""
-    data, (name, key) = config.data, name_and_key(config, split)
-    return corpora.load_text(name, directory=data.directory, key=key)
+    name, key = name_and_key(config, split)
+    return corpora.load_text(name, directory=config.data.directory, key=key)
 
 
 def tokens(

@@ -29,8 +29,6 @@ from transformer.tasks.evaluation import Evaluation, SplitSums
 from transformer.tasks.saved_model import SavedModel
 from transformer.tasks.task import Task, abstract_params, build_model, check_packing, make_task
 
-Tree = dict
-
 # Keys that may change when a run is resumed, besides saved_config.FREE.
 FREE = ("decode.", "translate.")
 SCORE = {"best_by": "bleu", "best_is": "highest", "unit": "token"}
@@ -55,7 +53,8 @@ def prepare(config: ConfigDict, workdir: Path, saved_config: ConfigDict | None) 
 def prepare_tokens(config: ConfigDict, corpora: Mapping, vocab: tokenizer.Vocabulary) -> ConfigDict:
     """Builds the missing token ids of all splits of pairs; returns the config."""
     # Validation scores the trained model, the final evaluation the ensemble.
-    run_model, final = model(config, sizes_of(vocab)), splits.final_split(config)
+    run_model = model(config, sizes_of(vocab))
+    final = splits.final_split(config)
     ensemble = Ensemble((run_model, *(member for _, _, member in saved_model.ensemble(config))))
     for split, scored_model in (("validation", run_model), (final, ensemble)):
         splits.evaluation_tokens(config, corpora[split], vocab, split, scored_model)
@@ -93,7 +92,8 @@ def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
 
 def batches_of(config: ConfigDict, tokens: splits.Tokens) -> Batches:
     """Returns pairs in batches of about `data.batch_tokens` target positions."""
-    data, seed = config.data, config.train.seed
+    data = config.data
+    seed = config.train.seed
     items = packing.select_trainable(tokens.lengths, data.max_length)
 
     # A packed row holds as many pairs as fit. Otherwise a row holds one pair, and has the shortest
@@ -104,8 +104,7 @@ def batches_of(config: ConfigDict, tokens: splits.Tokens) -> Batches:
         return packing.one_per_row(tokens.lengths, items, data.row_length)
 
     groups = packing.mix(tokens.mixture, items, rows_of) if tokens.mixture else rows_of(items)
-    assemble = functools.partial(pairs.assemble, tokens)
-    return Batches(groups, data.batch_tokens, seed, assemble)
+    return Batches(groups, data.batch_tokens, seed, functools.partial(pairs.assemble, tokens))
 
 
 def loss(config: ConfigDict, model: nn.Module) -> Callable:
@@ -131,7 +130,8 @@ def example(config: ConfigDict, rows: int) -> dict:
     Packed rows have `data.row_length` positions. Rows of one pair have several static lengths; the
     longest is the first that holds `data.max_length` pieces. `rows` is 0 for a full batch.
     """
-    data, length = config.data, config.data.row_length
+    data = config.data
+    length = data.row_length
     if not data.pack:
         lengths = packing.static_lengths(length, data.max_length)
         length = next(length for length in lengths if length >= data.max_length)
@@ -162,6 +162,7 @@ def check_pairs(config: ConfigDict, vocab_sizes: Mapping[str, int]) -> None:
     fields.check_positions(checked, data.max_length, f"config.data.max_length={data.max_length}")
     check_packing(checked, data.pack)
     abstract_params(checked, example(config, 1))
+    saved_model.check_fusion(config)
     for decoded in (checked, *(member for _, _, member in saved_model.ensemble(config))):
         Translator(decoded, None, **config.decode)
 
@@ -182,23 +183,25 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
     outputs are 'source', 'reference', 'reference2', ... and 'hypothesis'.
     """
     splits.log_origin(config, split)
-    corpus, vocab = splits.pairs(config, split), vocabularies.read(workdir, config)
-    source, *targets = *corpus.read(), *splits.further_references(config, split, len(corpus))
+    corpus = splits.pairs(config, split)
+    vocab = vocabularies.read(workdir, config)
+    source, *targets = corpus.read()
+    targets += splits.further_references(config, split, len(corpus))
     sources = tokenizer.normalised(source, vocab.source.normalisation)
     # Normalise references like translations, because a decomposed é would be another letter.
     references = [tokenizer.normalised(lines, vocab.target.normalisation) for lines in targets]
     names = ["reference", *(f"reference{i}" for i in range(2, len(references) + 1))]
+    dataset = {"source": sources, **dict(zip(names, references, strict=True))}
+    scored = functools.partial(score, references=references, tokenize=config.evaluate.tokenize)
 
     def further(outputs: dict) -> dict:
         texts = sources, outputs["hypothesis"], references, vocab
         return {name: x for scorer in scorers(config) for name, x in scorer(*texts).items()}
 
-    return evaluate_pairs(
-        *(config, corpus, vocab, model, split),
-        dataset={"source": sources, **dict(zip(names, references, strict=True))},
-        score=functools.partial(score, references=references, tokenize=config.evaluate.tokenize),
-        rows=rows,
-    )._replace(further=further)
+    evaluation = evaluate_pairs(
+        config, corpus, vocab, model, split, dataset=dataset, score=scored, rows=rows
+    )
+    return evaluation._replace(further=further)
 
 
 def evaluate_pairs(
@@ -218,8 +221,10 @@ def evaluate_pairs(
     `dataset` is {'source': ..., 'reference': ..., ...}. output(target, source) makes a hypothesis
     of a translation. score(hypotheses) returns the scores that `rows` formats.
     """
-    translator = Translator(model, vocab, **config.decode)
-    tag = config.decode.tag
+    # The sources of a mixture have their own tags.
+    tag = "" if corpus.mixture else config.decode.tag
+    decode = {**config.decode, "tag": tag}
+    translator = Translator(model, vocab, **decode)
     items = lambda indices: ((tokenizer.tagged(tag, x), y) for x, y in corpus.items(indices))
     tagged = dataclasses.replace(corpus, items=items, fingerprint=corpus.fingerprint + tag)
     tokens = splits.evaluation_tokens(config, tagged, vocab, split, model)
@@ -232,11 +237,11 @@ def evaluate_pairs(
         remedy="lower config.decode.batch_tokens",
     )
 
-    def rehearse(params: Tree) -> None:
+    def rehearse(params: dict) -> None:
         loss.rehearse(params)
         translator.rehearse(params, tokens.sides["source"].lengths)
 
-    def scored(params: Tree) -> tuple[dict, dict]:
+    def scored(params: dict) -> tuple[dict, dict]:
         targets = translate(translator, params, dataset["source"], f"translate {split}")
         outputs = {**dataset, "hypothesis": [*map(output, targets, dataset["source"])]}
         sums, _ = loss.score(params)
@@ -248,7 +253,7 @@ def evaluate_pairs(
         split=split,
         files=list(corpus.files),
         dataset=dataset,
-        settings={"sentences": len(corpus), "decode": config.decode.to_dict()},
+        settings={"sentences": len(corpus), "decode": decode},
         columns={"input": "source", **references, "output": "hypothesis"},
         score=scored,
         rehearse=rehearse,
@@ -256,7 +261,7 @@ def evaluate_pairs(
     )
 
 
-def translate(translator: Translator, params: Tree, sources: Sequence[str], what: str) -> list[str]:
+def translate(translator: Translator, params: dict, sources: Sequence[str], what: str) -> list[str]:
     """Translates the sources; `what` labels the progress. Collective."""
     lines = processes.my_share(len(sources))
     # Process 1 of 4 translates sentences 1, 5, 9, ...

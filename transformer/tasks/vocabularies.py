@@ -59,7 +59,7 @@ def prepare(
     """
     splits.fill_in_fingerprint(config, workdir, saved_config, train)
     if saved_config is not None:
-        config.vocabulary.fingerprint = saved_config.vocabulary.fingerprint
+        config.vocabulary.fingerprint = saved_config.vocabulary.get("fingerprint", "")
         vocab = read(workdir, config)
     elif (vocab := _kept(config, workdir)) is None:
         vocab = write(workdir, config, given(config) or learn(config, train))
@@ -107,7 +107,8 @@ def learn(config: ConfigDict, train: Corpus) -> dict[str, bytes]:
     one side each, text.model from plain text. SentencePiece learns from at most `max_sentences`
     random sentences (0 for all), chosen by the seed.
     """
-    options, contents = config.vocabulary, {}
+    options = config.vocabulary
+    contents = {}
     if not kind_named(options.kind).learn:
         raise UserError(
             f"config.vocabulary.kind={options.kind!r} is not learnt, but taken from another run: "
@@ -133,7 +134,8 @@ def _tags(train: Corpus) -> tuple[str, ...]:
 
 def _sentences(config: ConfigDict, train: Corpus, sides: Sequence[int]) -> Iterator[str]:
     """Yields the sentences of `sides`: all, or about `max_sentences` of random items."""
-    options, chosen = config.vocabulary, np.arange(len(train))
+    options = config.vocabulary
+    chosen = np.arange(len(train))
     if train.mixture:
         sizes = [part["size"] for part in train.mixture]
         reads = zip(sizes, packing.counts_of(train.mixture, sizes), strict=True)

@@ -8,7 +8,7 @@ import functools
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
@@ -24,8 +24,6 @@ from transformer.training import start
 from transformer.training.meters import Meters, describe
 from transformer.training.optimizer import params_to_score
 from transformer.workdir.log import Log, OnLog
-
-Tree = Any
 
 # A context manager around training that yields a function: whether to stop.
 StopSignals = Callable[[], contextlib.AbstractContextManager[Callable[[], bool]]]
@@ -93,7 +91,7 @@ def run(
 
 
 def validate(
-    step: int, params: Tree, task: Task, checkpoints: Checkpoints, meters: Meters, layout: Layout
+    step: int, params: dict, task: Task, checkpoints: Checkpoints, meters: Meters, layout: Layout
 ) -> None:
     """Scores the params, saves them if they are the best, and logs the scores. Collective."""
     checkpoints.finish()  # so that a kill from here on loses no step

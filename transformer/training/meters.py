@@ -21,8 +21,6 @@ from transformer.tasks.task import Task
 from transformer.training.update import TrainState
 from transformer.workdir.log import Log
 
-Tree = Any
-
 
 class Meters:
     """Collects each step's metrics, and logs those of every n-th step.

@@ -174,6 +174,8 @@ def check(
 ) -> None:
     """Raises UserError for invalid values of `config.optimizer`; the run checks `frozen`."""
     for key, value in schedule.items():
+        if isinstance(value, Mapping):  # such as {step: factor}, which no command line can say
+            raise UserError(f"config.optimizer.schedule.{key} must be a number, found {value!r}")
         if isinstance(value, int | float):  # a negative rate would ascend
             check_value(f"optimizer.schedule.{key}", value, "at least 0")
     # A trial update of abstract params makes optax check its arguments now.
@@ -189,7 +191,8 @@ def check(
         jax.eval_shape(update, params)
     except UserError:
         raise
-    except (TypeError, ValueError) as error:  # needs more than a gradient, or other arguments
+    # It needs more than a gradient, or other arguments.
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise UserError(
             f"config.optimizer: {name} does not work with these arguments, or "
             f"{schedule['name']} with its own: {error}"

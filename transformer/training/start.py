@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +30,6 @@ from transformer.runtime import memory, progress
 from transformer.tasks.task import Task
 from transformer.training.update import TrainState, init_state, make_step
 from transformer.workdir.saved_config import write_config
-
-Tree = Any
 
 
 def open_run(
@@ -62,12 +59,12 @@ def open_run(
 
 
 def restore_or_init(
-    init: Callable[[jax.Array], Tree],
+    init: Callable[[jax.Array], dict],
     optimizer: optax.GradientTransformation,
     seed: int,
     checkpoints: Checkpoints | None,
     layout: Layout,
-    load_params: Callable[[Tree], dict[str, jax.Array]] | None = None,
+    load_params: Callable[[dict], dict[str, jax.Array]] | None = None,
 ) -> TrainState:
     """Returns the state of the newest undamaged checkpoint, or a state with random params.
 
@@ -82,8 +79,7 @@ def restore_or_init(
         logging.info("resuming from step %d", number)
         # In jit, because only a compiled program can make an array across several processes.
         step = jax.jit(lambda: jnp.int32(number), out_shardings=abstract.step.sharding)()
-        state = TrainState(step, rest["skipped"], params, rest["opt_state"])
-        return from_saved(state, layout)
+        return from_saved(TrainState(step, rest["skipped"], params, rest["opt_state"]), layout)
     loaded = load_params(shapes.params) if load_params else {}  # first, as it refuses a mismatch
     shardings = state_shardings(shapes, layout)
     params = unflatten(flatten(place(init(key), shardings.params)) | loaded)
@@ -125,8 +121,7 @@ def dry_run(
     batches = [load(t) for t in task.batches.first_of_each_length()]
     logging.info("dry run: compiling, and running the largest shapes once")
     start = time.perf_counter()
-    waiting = progress.waiting("dry run: validation")
-    with waiting, memory.trimmed(), ThreadPoolExecutor(1) as thread:
+    with progress.waiting("dry run: validation"), memory.trimmed(), ThreadPoolExecutor(1) as thread:
         # On a CPU, compile the step meanwhile. JAX caches the programs for the calls below, which
         # raise any error again. Not on a GPU, whose compiler times kernels.
         if jax.default_backend() == "cpu" and jax.process_count() == 1:

@@ -32,7 +32,8 @@ def task_table(config: ConfigDict) -> tuple[ConfigDict, dict]:
     The defaults lack the keys of the default architecture, optimizer or schedule if the config
     names another. UserError if the config names no task.
     """
-    task, values = config.get("task"), flatten(config)
+    task = config.get("task")
+    values = flatten(config)
     check_value("task", task, tuple(registry.TASKS))
     defaults, table = config_files.load(str(config_files.CONFIGS / f"{task}.py"))
     default_values = flatten(defaults)
@@ -58,7 +59,8 @@ def set_mode_keys(config: ConfigDict, mode: str) -> ConfigDict:
     A config file may set keys of several modes; a run keeps only the keys that it reads. UserError
     for an unknown key in the mode's group.
     """
-    values, table = flatten(config), mode_table(mode)
+    values = flatten(config)
+    table = mode_table(mode)
     group_of = lambda key: key.partition(".")[0]
     own = set(map(group_of, table))
     for key in values:
@@ -130,5 +132,5 @@ def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
         if isinstance(value, ConfigDict):
             flat |= flatten(value, f"{prefix}{key}.")
         else:
-            flat[prefix + key] = value
+            flat[f"{prefix}{key}"] = value  # a number is a key, too, in a config file
     return flat

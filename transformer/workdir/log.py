@@ -57,7 +57,8 @@ class Log:
 
     def write(self, kind: str, step: int, values: dict) -> None:
         """Logs a line of numbers and texts."""
-        self._step, line = step, {"kind": kind, "step": step, **values}
+        self._step = step
+        line = {"kind": kind, "step": step, **values}
         self.lines.append(line)
         if not self._writes:
             return

@@ -123,7 +123,8 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
     if the params depend on it. An unknown key is dropped, unless it has a prefix in VARYING.
     Missing and unknown keys are logged.
     """
-    saved_config, file = read_config(workdir), workdir / "config.json"
+    saved_config = read_config(workdir)
+    file = workdir / "config.json"
     never_taken = (*MACHINE, "versions.")
     saved = {key: x for key, x in flatten(saved_config).items() if not key.startswith(never_taken)}
     try:

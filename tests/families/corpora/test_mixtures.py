@@ -19,7 +19,7 @@ from configs import parallel_text
 from transformer.data import packing, tokenizer
 from transformer.data.batches import Batches
 from transformer.errors import UserError
-from transformer.tasks import splits
+from transformer.tasks import splits, translation
 
 SMALL = {"data.source_language": "de", "data.target_language": "en", "data.batch_tokens": 256}
 SMALL |= {"data.max_length": 32, "data.row_length": 32, "vocabulary.max_sentences": 200}
@@ -192,6 +192,27 @@ def test_the_vocabulary_is_learnt_from_the_mixture(config_of, tmp_path):
     assert ["▁qqqq" in side.pieces(range(len(side))) for side in learnt] == [False, True]
 
 
+def test_each_source_of_an_evaluation_has_one_tag(config_of, monkeypatch):
+    """Its corpus's own if it is held out of the mixture, or else decode.tag."""
+    config = config_of(TWO, **{"data.test": "small", "decode.tag": "<2en>"})
+    vocabulary, counts, read = batches_of_a_run(config)[1], [], splits.evaluation_tokens
+    count = lambda ids, tag: vocabulary.source.pieces(ids).count(f"▁{tag}")
+
+    def counted(*given):
+        ids = (tokens := read(*given)).sides["source"].ids
+        counts.append([count(ids, "<2en>"), count(ids, "<small>")])
+        return tokens
+
+    monkeypatch.setattr(splits, "evaluation_tokens", counted)
+    model = translation.model(config, translation.sizes_of(vocabulary))
+    tags = []
+    for split in ("validation", "test"):
+        given = config, splits.pairs(config, split), vocabulary, model, split
+        evaluation = translation.evaluate_pairs(*given, dataset={}, score=dict, rows=dict)
+        tags.append(evaluation.settings["decode"]["tag"])
+    assert (tags, counts) == (["", "<2en>"], [[20, 5], [70, 0]])
+
+
 @pytest.mark.parametrize(
     ("toml", "words"),
     [
@@ -221,10 +242,8 @@ def test_a_mixture_that_cannot_be_read_is_one_line(config_of, toml, words):
 
 def test_a_corpus_without_a_pair_is_one_line(config_of, tmp_path):
     """To hold out, or to train on."""
-    validation = (
-        r"\Aconfig.data.validation has no pairs: .* needs a table \[CORPUS\] with held_out\Z"
-    )
-    with pytest.raises(UserError, match=validation):
+    validation = r"has no pairs: .* a table \[CORPUS\] with held_out, or its filters drop all\Z"
+    with pytest.raises(UserError, match=rf"\Aconfig.data.validation {validation}"):
         splits.pairs(config_of(TRAIN), "validation")
     with pytest.raises(UserError, match=r"\Aconfig.data.validation='': expected one of"):
         splits.pairs(config_of(**{"data.train": "train"}), "validation")

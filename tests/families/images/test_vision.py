@@ -53,8 +53,9 @@ def test_only_positions_tell_where_a_patch_is(pooling):
     assert np.abs(logits(case, IMAGES) - logits(case, moved)).max() > 0.01
     none = {"position_grid": 0 * case.params["position_grid"]}
     assert np.abs(logits(case, IMAGES, **none) - logits(case, moved, **none)).max() < 1e-4
-    numbered = vision(pooling=pooling, positions="interleaved", mixer="average")
-    assert np.abs(logits(numbered, IMAGES) - logits(numbered, moved)).max() > 1e-3
+    for positions in ("interleaved", "appended(encoding='learned')"):
+        numbered = vision(pooling=pooling, positions=positions, mixer="average")
+        assert np.abs(logits(numbered, IMAGES) - logits(numbered, moved)).max() > 1e-3
 
 
 @POOLING

@@ -45,6 +45,7 @@ def test_the_symbols_of_a_vocabulary_are_those_of_its_trees():
     [ids] = vocabulary.encode(["(S NN (QP )S"])  # training has no QP
     assert vocabulary.decode([ids]) == ["(S NN )S"]
     assert ids[-1] == vocabulary.end
+    assert vocabulary.pieces(ids) == ["▁(S", "▁NN", "<special>", "▁)S", "<special>"]
 
 
 @pytest.mark.parametrize(
@@ -53,6 +54,7 @@ def test_the_symbols_of_a_vocabulary_are_those_of_its_trees():
         ({"data.max_length": 97}, r"data\.max_length must be at most 96, found 97"),
         ({"data.batch_tokens": 95}, r"data\.batch_tokens must be at least 96, found 95"),
         ({"model.tied_embeddings": "all"}, r"model\.tied_embeddings must be one of 'target', "),
+        ({"decode.language_model": "x"}, r"decode\.language_model must be one of '', found 'x'"),
         ({"decode.num_hypotheses": 3}, r"decode\.num_hypotheses=3 must be at most .*beam_width=2"),
         (
             {"model.positions": "learned", "model.max_positions": 95},

@@ -12,6 +12,7 @@ from transformer.decoding.batch_decoder import Part
 from transformer.errors import UserError
 from transformer.families.rules.fusion import Fused
 from transformer.modes import train
+from transformer.tasks import translation
 
 WEIGHT = 0.7
 SOURCES = [(5, END), (6, 7, 8, 5, END), (9, 5, 6, 6, 7, 8, 9, END)]
@@ -35,6 +36,11 @@ def test_a_search_has_the_scores_of_both_models(untrained):
             )
             log_prob = float(jax.nn.log_softmax(logits)[0, np.arange(len(target)), target].sum())
             assert score == pytest.approx(log_prob / ((5 + len(target)) / 6) ** 0.6, abs=1e-4)
+
+
+def test_a_language_model_that_is_not_there_is_said_before_training(tiny_config, tmp_path):
+    with pytest.raises(UserError, match=r"gone/config.json does not exist: expected the folder"):
+        translation.check(tiny_config({"decode.language_model": str(tmp_path / "gone")}))
 
 
 @pytest.mark.slow

@@ -68,6 +68,13 @@ def test_an_over_long_hypothesis_is_last_in_each_call(answered, reversal_run, ca
             assert [x["score"] is None for x in line["hypotheses"]] == [False, True]
 
 
+def test_coverage_needs_the_attention_of_one_model(answered, reversal_run):
+    asked = {"source": "b c", "hypotheses": [{"text": "c b", "score": -1.0}]}
+    changes = {"rescore.by": "coverage", "evaluate.ensemble": str(reversal_run)}
+    with pytest.raises(UserError, match="attention weights need one model with cross-attention"):
+        answered("rescore", reversal_run, json.dumps(asked).encode(), **changes)
+
+
 def test_a_tag_need_not_be_covered(reversal_run):
     run = translation.load(saved_config.read_config(reversal_run), reversal_run)
     cross_LHTS = attention_weights.pair_weights(run, "a b c", "c b")["cross"]

@@ -22,6 +22,9 @@ def test_the_head_that_follows_a_relation_is_named(tmp_path, monkeypatch):
     items = [{"input": "a b c d"}, {"input": "c c e f"}, {"input": "h"}] * 2
     _, table, view = heads_section.section(loaded._replace(items=items)).parts
     rows = {row[0]: row[1:] for row in table.rows}
+    loaded.run.config.decode.tag = "a"  # a word for a tag: the encoder reads it first
+    tagged = heads_section.section(loaded._replace(items=items)).parts[1].rows
+    assert next(row[-1] for row in tagged if row[0] == "the word before") == 9
     # Words 2 to 4 of both halves; the words at offset -1 are those before.
     assert rows["the word before"] == ["layer 2, head 3", 1.0, 1.0, -1, 6]
     assert rows["the word after"][1:4] == [0.0, 1.0, 1]

@@ -199,6 +199,7 @@ def test_a_stream_ends_with_its_error(caplog):
         ({"text": ["a", 1, 2]}, 422, "text: must be a string or a list of strings"),
         ({"text": "a", "num_hypotheses": "2"}, 422, "num_hypotheses: Input should be"),
         ({"text": "a", "beams": 1}, 422, "beams: Extra inputs"),
+        ({"text": "a", "terms": {"a*": "*"}}, 422, "terms: String should match"),
         ({"text": "a", "model": "c"}, 404, "no model 'c': expected a, b"),
         ({"text": "a", "num_hypotheses": 5}, 422, "at most 4, found 5"),
         ({"text": "a", "num_hypotheses": 0}, 422, "greater than or equal to 1"),
@@ -221,8 +222,9 @@ def test_a_mistake_is_explained(service, body, status, error):
 def test_what_is_not_there_and_what_is_not_json(service):
     assert service.ask("GET", "/nothing")[0] == 404
     assert service.ask("GET")[0] == 405
-    status, answer = service.ask(body={"text": "a"}, headers={})
-    assert (status, "application/json" in answer["error"]) == (415, True)
+    for kind, expected in (("", 415), ("text/json", 415), ("Application/JSON", 422)):
+        status, answer = service.ask(body={}, headers={"Content-Type": kind} if kind else {})
+        assert (status, "application/json" in answer["error"]) == (expected, expected == 415)
 
 
 def test_health_description_and_page(service):

@@ -63,7 +63,7 @@ def load(
         parts.append({"name": part, "size": len(chosen), **options, **fields})
     if not (size := sum(part["size"] for part in parts)):
         table = "a table [CORPUS] with held_out" if held_out else "a table [CORPUS]"
-        raise UserError(f"{key} has no pairs: {name} needs {table}")
+        raise UserError(f"{key} has no pairs: {name} needs {table}, or its filters drop all")
     if len({part["weight"] > 0 for part in parts}) > 1:
         raise UserError(f"{name}: give either all corpora a weight above 0, or none")
     content = parts, held_out, [corpus.fingerprint for corpus, _, _ in members]

@@ -46,7 +46,9 @@ class VisionTransformer(nn.Module):
             grid = (self.position_grid, self.position_grid)
             self.grid_HWD = self.param("position_grid", normal, (*grid, D))
         else:
-            self.positions = boxes.part("positions", self.options.positions, options=self.options)()
+            # Appended positions that are learned: a row for the token and for each patch.
+            given = {"options": self.options, "max_positions": self.position_grid**2 + 1}
+            self.positions = boxes.part("positions", self.options.positions, **given)()
         if self.pooling == "token":
             # One vector, the sum of the paper's learned token and its learned position.
             self.token = self.param("token", normal, (1, 1, D))

@@ -42,7 +42,7 @@ def prepare(
         check(labels, " and ".join(files) or config.data.corpus)
         write(workdir, labels)
     else:
-        labels = read(workdir, saved_config.vocabulary.labels_fingerprint)
+        labels = read(workdir, saved_config.vocabulary.get("labels_fingerprint", ""))
     config.vocabulary.labels_fingerprint = fingerprint(labels)
     config.data.num_classes = len(labels)
     return tuple(labels)

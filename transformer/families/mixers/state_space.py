@@ -40,17 +40,12 @@ class StateSpace(nn.Module):
     def setup(self) -> None:
         for key in ("state_size", "expand", "width"):
             check_value(f"model.mixer.{key}", getattr(self, key), "at least 1")
-        D = self.options.d_model
+        D, F = self.options.d_model, self.expand * self.options.d_model
         linear = dense.linear(self.dtype, use_bias=False)
-        self.inner = linear(2 * self.expand * D)
+        self.inner = linear(2 * F)
         self.outer = linear(D)
         direction = functools.partial(
-            Channels,
-            size=self.expand * D,
-            state_size=self.state_size,
-            width=self.width,
-            rank=_rank(D),
-            dtype=self.dtype,
+            Channels, F, self.state_size, width=self.width, rank=_rank(D), dtype=self.dtype
         )
         self.forward = direction()
         if not self.causal:

@@ -23,6 +23,7 @@ class Brackets:
     """The symbols of trees, as ids from FIRST on; texts are symbols joined by spaces."""
 
     symbols: tuple[str, ...]
+    normalisation = ""
     pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
@@ -36,6 +37,10 @@ class Brackets:
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Returns the texts of lists of ids; special ids are dropped."""
         return [" ".join(self.symbols[i - FIRST] for i in x if i >= FIRST) for x in ids]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the symbols of ids as words, for terms and forbidden phrases."""
+        return [f"▁{self.symbols[i - FIRST]}" if i >= FIRST else "<special>" for i in ids]
 
     @property
     def fingerprint(self) -> str:
@@ -63,7 +68,7 @@ def prepare(
         vocabulary = learn(corpus)
         vocabularies.write_files(folder, {NAME: vocabulary.content})
     else:
-        vocabulary = read(folder, saved_config.vocabulary.brackets_fingerprint)
+        vocabulary = read(folder, saved_config.vocabulary.get("brackets_fingerprint", ""))
     config.vocabulary.brackets_fingerprint = vocabulary.fingerprint
     return vocabulary
 

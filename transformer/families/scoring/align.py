@@ -28,7 +28,7 @@ def align(config: ConfigDict, workdir: Path) -> None:
     form, options, tag = config.translate.format, config.attention, config.decode.tag
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
-    check_choice(options, *_cross_shape(run, config.architecture))
+    check_choice(options, *cross_shape(run, config.architecture))
     read = lines.columns(lines.read(sys.stdin.buffer), ("source", "target"), needed=2, form=form)
     shown = progress.progress(read, "align", total=lines.count(sys.stdin.buffer))
     for number, pair in enumerate(shown, start=1):
@@ -51,7 +51,7 @@ def check_choice(options: ConfigDict, layers: int, heads: int) -> None:
     check_value("attention.head", options.head, f"at least 0 and at most {heads}")
 
 
-def _cross_shape(run: SavedModel, architecture: str) -> tuple[int, int]:
+def cross_shape(run: SavedModel, architecture: str) -> tuple[int, int]:
     """Returns [L, H] of the cross-attention's weights; UserError without cross-attention."""
     # A pair of one piece each, because L and H do not depend on the lengths.
     side = np.ones((1, 1), np.int32)
@@ -60,7 +60,7 @@ def _cross_shape(run: SavedModel, architecture: str) -> tuple[int, int]:
     shapes_of = attention_weights.batch_weights.eval_shape(run.params, inputs, model=run.model)
     if "cross" not in shapes_of:
         raise UserError(
-            "--mode=align needs one model with cross-attention: config.architecture="
+            "attention weights need one model with cross-attention: config.architecture="
             f"{architecture!r} with these values of config.model has none, nor has an ensemble "
             "(config.evaluate.ensemble)"
         )

@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 from transformer.data import tokenizer
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
-from transformer.families.scoring import score
+from transformer.families.scoring import align, score
 from transformer.modes import lines
 from transformer.runtime import progress
 from transformer.tasks import attention_weights, translation
@@ -68,6 +68,7 @@ def scores(
 ) -> Iterator[float]:
     """Returns the score of each pair of source and hypothesis, by config.rescore.by."""
     if config.rescore.by == "coverage":
+        align.cross_shape(run, config.architecture)  # UserError without cross-attention
         return (coverage(run, *pair, config.decode.tag) for pair in pairs)
     names = ("target", "source") if config.rescore.by == "source" else ("source", "target")
     named = (dict(zip(names, pair, strict=True)) for pair in pairs)

@@ -55,12 +55,9 @@ class Reader(NamedTuple):
 
 def side_scripts(pairs: Texts) -> list[int]:
     """Returns the kind of most letters of each side, in the first CHUNK pairs."""
-    script_kinds = []
-    for lines in next(chunks(pairs()), ([], [])):
-        codes, _ = scripts.codes_of(lines)
-        counts = np.bincount(scripts.kinds()[codes], minlength=LETTER + 1)
-        script_kinds.append(LETTER + int(counts[LETTER:].argmax()))
-    return script_kinds
+    codes = (scripts.codes_of(lines)[0] for lines in next(chunks(pairs()), ([], [])))
+    counts = (np.bincount(scripts.kinds()[x], minlength=LETTER + 1) for x in codes)
+    return [LETTER + int(x[LETTER:].argmax()) for x in counts]
 
 
 def scan(

@@ -21,7 +21,7 @@ def about(compared: Comparison) -> list[str]:
         baseline = compared.names[0]
         lines.append(f"In brackets is the 95 % interval. p is of the difference from {baseline}.")
     else:
-        lines.append("The evaluations kept no outputs to score: no intervals, no p-values.")
+        lines.append("No intervals, no p-values: these scores have none, or no outputs were kept.")
     return lines
 
 

@@ -1,7 +1,6 @@
 """--mode=export: writes a trained model in the format of another program."""
 
 import logging
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import weights
 from transformer.errors import UserError, quantity
-from transformer.runtime import checksums
+from transformer.runtime import checksums, paths
 from transformer.tasks import saved_model, vocabularies
 from transformer.tools.convert import arrays, ctranslate2_write, marian, model_card, new_folders
 from transformer.tools.convert.marian_config import rules_of
@@ -85,7 +84,8 @@ def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
     # A folder of this machine says nothing on the machine that imports.
     config.data.directory = ""
     saved_config.write_config(config, folder)
-    shutil.copytree(source / "vocabulary", folder / "vocabulary")
+    for name in paths.files(source / "vocabulary"):  # of a bucket, perhaps
+        paths.write_file(folder / "vocabulary" / name, (source / "vocabulary" / name).read_bytes())
 
 
 def _generation(config: ConfigDict, longest: int) -> dict[str, Any]:

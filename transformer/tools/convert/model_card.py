@@ -83,6 +83,7 @@ def _facts(config: ConfigDict, source: Path, run: saved_model.SavedModel) -> dic
         **{f"config.vocabulary.{key}": str(x) for key, x in config.vocabulary.items() if x != ""},
     }
     for result in read_log(source, log.RESULTS):
-        signature = f" ({result['signature']})" if "signature" in result else ""
-        facts[f"scores on {result['set']}"] = measures.in_words(result) + signature
+        if result.get("steps") == run.steps:  # not of other params, such as an average
+            signature = f" ({result['signature']})" if "signature" in result else ""
+            facts[f"scores on {result['set']}"] = measures.in_words(result) + signature
     return facts

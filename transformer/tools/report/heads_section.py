@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from transformer.data.tokenizer import Vocabulary
+from transformer.data.tokenizer import Vocabulary, tagged
 from transformer.tasks import attention_weights, vocabularies
 from transformer.tasks.saved_model import SavedModel
 from transformer.tools.pages import attention_view
@@ -69,13 +69,14 @@ def _read(loaded: Inside) -> Iterator[Read]:
     # The target is the end symbol alone, which all vocabularies have.
     run = SavedModel(loaded.model, loaded.params, [], 0, Vocabulary(pieces, pieces))
     for item in loaded.items[:: max(1, len(loaded.items) // SENTENCES)]:
-        words, tree = item["input"].split(), None
+        text = tagged(loaded.run.config.decode.tag, item["input"])
+        words, tree = text.split(), None
         if loaded.run.config.task == "parsing":
             from transformer.families.parsing import trees
 
             tree = trees.from_text(item["reference"])
             words = list(tree.words)
-        arrays = attention_weights.pair_weights(run, item["input"], "")
+        arrays = attention_weights.pair_weights(run, text, "")
         if "encoder" not in arrays:
             return
         begins = [piece.startswith("▁") for piece in arrays["source"][:-1]]

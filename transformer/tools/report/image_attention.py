@@ -67,10 +67,8 @@ def section(loaded: Inside) -> Section | None:
         return None
     weights_LBHTS = np.asarray(sown["encoder"])
     weights_LBHP = patch_weights(weights_LBHTS, pooling)
-    shown = []
-    for i, item in enumerate(chosen.items):
-        title = f"{item['reference']}, predicted {item['output']}"
-        shown.append(Picture(title, pixels[i], weights_LBHP[:, i]))
+    titles = [f"{x['reference']}, predicted {x['output']}" for x in chosen.items]
+    shown = [*map(Picture, titles, pixels, weights_LBHP.swapaxes(0, 1))]
     far = distance_plot(*distances(weights_LBHTS, view.size))
     return Section("Attention", [ABOUT.format(QUERY[pooling]), draw(shown), far])
 

@@ -1,5 +1,6 @@
 """The JSON of requests, answers and errors."""
 
+import re
 from typing import Annotated
 
 from fastapi import Request
@@ -10,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 # Checked up to the first fault, because a list may be as long as the body.
 Texts = Annotated[list[str], Field(fail_fast=True)]
+Term = Annotated[str, Field(pattern=r"[^\s*]")]  # neither blank nor only *
 
 
 class TranslateRequest(BaseModel, extra="forbid", strict=True):
@@ -21,7 +23,7 @@ class TranslateRequest(BaseModel, extra="forbid", strict=True):
     )
     model: str = Field("", description="A name in /health; the first if it is left out.")
     num_hypotheses: int = Field(1, ge=1, description="How many of the best are answered.")
-    terms: dict[str, str] = Field(
+    terms: dict[Term, Term] = Field(
         {}, description="What terms are called, if the server has decode.method=terminology."
     )
     stream: bool = Field(False, description="A line of JSON for each line, as soon as it is done.")
@@ -75,7 +77,8 @@ def refused(request: Request, error: HTTPException) -> JSONResponse:
 def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
     """Returns an answer that names the faults of a request."""
     faults = error.errors()
-    if "json" not in request.headers.get("content-type", ""):
+    kind = request.headers.get("content-type", "")
+    if not re.match(r"application/([^;]+\+)?json", kind, re.IGNORECASE):
         return error_response(415, "expected the header Content-Type: application/json")
     if faults[0]["type"] == "json_invalid":
         return error_response(400, f"the body is not JSON: {faults[0]['ctx']['error']}")
