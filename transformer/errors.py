@@ -60,10 +60,12 @@ def check_value(key: str, value: Any, rule: str | Sequence) -> None:
 
     A rule is a phrase, such as "even and at least 2" or "below 1", or the allowed values.
     """
+    hint = ""
     if isinstance(rule, str):
-        is_right, hint = all(_holds(value, part) for part in rule.split(" and ")), ""
+        is_right = all(_holds(value, part) for part in rule.split(" and "))
     else:
-        is_right, hint = value in rule, did_you_mean(str(value), map(str, rule))
+        is_right = value in rule
+        hint = did_you_mean(str(value), map(str, rule))
         rule = f"one of {', '.join(map(repr, rule))}"
     if not is_right:
         raise UserError(f"config.{key} must be {rule}, found {value!r}{hint}")

@@ -80,7 +80,8 @@ class CheckpointStore:
 
         The copy keeps the source's checksums, so that a corrupt copy is noticed when it is read.
         """
-        target, saved = self.path(step), checksums.read(source)
+        target = self.path(step)
+        saved = checksums.read(source)
         files = {k: x for k, x in saved["files"].items() if not k.startswith(f"{OPT_STATE}/")}
         delete(target)  # if incomplete or damaged
         for name in files:

@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from transformer.data import packing
-from transformer.data.packing import Rows, concatenate_ranges
 
 Loaded = TypeVar("Loaded")
 
@@ -41,7 +40,7 @@ class Batches:
     permutation of each group's rows deals them to its batches.
     """
 
-    groups: list[Rows]
+    groups: list[packing.Rows]
     batch_positions: int
     seed: int | None
     assemble: Callable[[np.ndarray, np.ndarray, tuple[int, int], tuple], dict]
@@ -55,7 +54,7 @@ class Batches:
         chosen = order[batch * num_rows : (batch + 1) * num_rows][start:stop]
         # Rows 4 and 0 with 2 and 3 items become rows 0 0 1 1 1 of the batch.
         counts = group.offsets[chosen + 1] - group.offsets[chosen]
-        items = group.items[concatenate_ranges(group.offsets[chosen], counts)]
+        items = group.items[packing.concatenate_ranges(group.offsets[chosen], counts)]
         row_of_item = np.repeat(np.arange(len(chosen)), counts)
         return self.assemble(items, row_of_item, (stop - start, group.length), (self.seed, t))
 

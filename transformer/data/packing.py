@@ -173,12 +173,15 @@ def best_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarra
     waiting = list(itertools.islice(arrivals, WAITING))
     # The lengths of the waiting items and their sum, [sides + 1, WAITING].
     sizes = np.array([(*item_lengths, sum(item_lengths)) for _, item_lengths in waiting]).T.copy()
-    room, row, turn = [length] * len(lengths), 0, 0
+    row = 0
+    room = [length] * len(lengths)  # of the row, on each side
+    turn = 0
     # Round robin until the row is nearly full, then best fit.
     while waiting:
         turn %= len(waiting)
         if min(room) >= reserve and all(map(operator.le, waiting[turn][1], room)):
-            slot, turn = turn, turn + 1
+            slot = turn
+            turn += 1
         else:
             slot = _largest_that_fits(sizes[:, : len(waiting)], room)
         # Nothing fits, so close the row.

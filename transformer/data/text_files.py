@@ -144,7 +144,8 @@ def _open(file: Path) -> Iterator[BinaryIO]:
 
 def digest_and_count(file: Path) -> tuple[str, int]:
     """Returns the sha256 of a file's uncompressed bytes and the number of its lines."""
-    digest, count = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    count = 0
     with _open(file) as opened:
         for line in opened:
             digest.update(line)

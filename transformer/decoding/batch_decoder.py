@@ -147,7 +147,8 @@ class BatchDecoder:
         batch = [part for _, part in max(self._divide(parts, 1, devices), key=size)]
         with self._fits(batch):
             search = self.begin(params, batch)
-            rows, most_room = np.arange(len(search.rng_B)), search.bounds.prefix_BM.shape[1]
+            rows = np.arange(len(search.rng_B))
+            most_room = search.bounds.prefix_BM.shape[1]
             for room in (most_room // 2, most_room):  # growing holds both in memory
                 room = max(room, search.state.tokens_BWT.shape[-1])
                 search = layout.shard_rows(compiled.resize(search, rows, room=room), params)

@@ -307,7 +307,8 @@ def next_log_probs(
     logits_BWV, total_BW, cache = next_logits(step, memory, state)
     log_probs_BWV = logits_BWV - total_BW[:, :, None]
     forbidden_BF, forced_B = constraints(state.t, bounds, never)
-    V, (_, F) = logits_BWV.shape[-1], forbidden_BF.shape
+    V = logits_BWV.shape[-1]
+    F = forbidden_BF.shape[1]
     is_forbidden_BV = jnp.pad(forbidden_BF, ((0, 0), (0, V - F)))
     is_forced_BV = jnp.arange(V) == forced_B[:, None]
     free_B = forced_B == PAD

@@ -19,7 +19,6 @@ import numpy as np
 from transformer.data import pairs
 from transformer.data.tokenizer import PAD, START
 from transformer.decoding import beam_search
-from transformer.decoding.beam_search import Bounds
 
 Tree = dict
 NEVER = (PAD, START)  # forbidden, because an imported model may find them likely
@@ -30,7 +29,7 @@ class Search(NamedTuple):
 
     memory: Tree
     state: beam_search.DecodingState
-    bounds: Bounds
+    bounds: beam_search.Bounds
     rng_B: jax.Array  # for sampling methods
 
 
@@ -87,7 +86,7 @@ def proceed(
     params: Tree,
     memory: Tree,
     state: beam_search.DecodingState,
-    bounds: Bounds,
+    bounds: beam_search.Bounds,
     rng_B: jax.Array,
     *,
     model: nn.Module,

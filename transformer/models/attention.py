@@ -76,7 +76,8 @@ class MultiHeadAttention(nn.Module):
     dtype: jnp.dtype
 
     def setup(self) -> None:
-        options, G, (K, C) = self.options, self.key_heads, head_sizes(self.options)
+        options = self.options
+        G, (K, C) = self.key_heads, head_sizes(options)
         projection = dense.linear(self.dtype, nn.DenseGeneral, use_bias=options.attention_bias)
         self.query = projection(features=(options.num_heads, K))
         self.key, self.value = projection(features=(G, K)), projection(features=(G, C))
@@ -131,7 +132,8 @@ class MultiHeadAttention(nn.Module):
     @nn.nowrap
     def multiply_adds(self, length: int) -> int:
         """Returns the multiply-adds of one position that attends to `length` others."""
-        options, H, (K, C) = self.options, self.options.num_heads, head_sizes(self.options)
+        options = self.options
+        H, (K, C) = options.num_heads, head_sizes(options)
         # Projections of queries, output, keys and values; then scores and weighted sums.
         projections = options.d_model * (H + self.key_heads) * (K + C)
         score = boxes.part("score", options.score)(parent=None).multiply_adds(H, K)

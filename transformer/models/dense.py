@@ -7,7 +7,6 @@ docs/performance.md has the measurements.
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -36,7 +35,7 @@ embed = functools.partial(nn.Embed, embedding_init=_compiled(_unit_rows))
 
 
 def linear(
-    dtype: jnp.dtype, kind: Callable[..., nn.Module] | None = None, **options: Any
+    dtype: jnp.dtype, kind: Callable[..., nn.Module] | None = None, **options: object
 ) -> Callable[..., nn.Module]:
     """Returns the constructor of `kind`, by default nn.Dense, with Glorot's initial matrices.
 

@@ -15,7 +15,6 @@ from transformer.errors import UserError, did_you_mean
 from transformer.registry import MODES
 from transformer.runtime import paths
 from transformer.workdir import config_files, key_tables, saved_config
-from transformer.workdir.key_tables import CHOICES, flatten
 
 
 def modes_help() -> str:
@@ -91,7 +90,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
 def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns a trained workdir's config; UserError for an argument that its params depend on."""
     config = saved_config.read_with_defaults(workdir)
-    values = flatten(config)
+    values = key_tables.flatten(config)
     for argument in arguments:
         key = key_of(argument)
         if key in values and saved_config.affects_params(key):
@@ -141,11 +140,11 @@ def set_keys(config: ConfigDict, arguments: list[str], mode: str = "train") -> C
             raise UserError(
                 f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
                 "--mode=MODE or --config.KEY=VALUE, each with its '='"
-                f"{hint(key_of(argument), flatten(config))}"
+                f"{hint(key_of(argument), key_tables.flatten(config))}"
             )
     by_key = {key_of(argument): argument for argument in arguments}  # the last one counts
     # Keys on which other keys depend come first.
-    for key in sorted(by_key, key=lambda key: key not in CHOICES):
+    for key in sorted(by_key, key=lambda key: key not in key_tables.CHOICES):
         set_key(config, key, by_key[key])
     key_tables.check(config, mode)
     # Locked, so that a mistyped key raises an error instead of being added.
@@ -154,7 +153,7 @@ def set_keys(config: ConfigDict, arguments: list[str], mode: str = "train") -> C
 
 def set_key(config: ConfigDict, key: str, argument: str) -> None:
     """Sets a key by a command-line argument, in the type of its current value."""
-    values = flatten(config)
+    values = key_tables.flatten(config)
     if key.endswith("fingerprint"):
         raise UserError(f"{argument}: config.{key} is a hash of what the run reads: it fills it in")
     if key not in values and not key.startswith(("optimizer.arguments.", "optimizer.schedule.")):
@@ -165,7 +164,7 @@ def set_key(config: ConfigDict, key: str, argument: str) -> None:
     name = argument.partition("=")[2]
     if key in ("optimizer.name", "optimizer.schedule.name") and name != values.get(key):
         # Drop the keys of the old optimizer or schedule.
-        config.update_from_flattened_dict({CHOICES[key]: ConfigDict(), key: name})
+        config.update_from_flattened_dict({key_tables.CHOICES[key]: ConfigDict(), key: name})
     parsed = flags.FlagValues()
     try:
         # Keys of an optimizer and a schedule may be new.

@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -26,7 +25,7 @@ def evaluate(config: ConfigDict, workdir: Path) -> None:
 
 def score_split(
     config: ConfigDict, workdir: Path, *, once: bool = False, quiet: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Scores `config.evaluate.split` with the saved params; prints, saves and returns the result.
 
     With `once`, evaluations.jsonl does not get a result that it has. `quiet` prints nothing.

@@ -113,7 +113,8 @@ def make_folder(directory: Path, write: Callable[[Path], object], remedy: str) -
     faults = lambda: corrupt_files(directory, alone=True)  # [] if intact, None if incomplete
     if faults() == []:
         return
-    paths.make_folder(parent := directory.parent)
+    parent = directory.parent
+    paths.make_folder(parent)
     with held(parent / f".{directory.name}.lock") as error:
         if (corrupt := faults()) == []:  # another process has made it meanwhile
             return

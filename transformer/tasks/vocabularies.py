@@ -1,5 +1,6 @@
 """The folder vocabulary/ of a workdir: `prepare` learns and writes it, `read` loads it."""
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -153,12 +154,10 @@ def _sentences(config: ConfigDict, train: Corpus, sides: Sequence[int]) -> Itera
 def _kept(config: ConfigDict, workdir: Path) -> Vocabulary | Pieces | None:
     """Returns the workdir's vocabulary if it was learnt from this text with these settings."""
     made_of = lambda c: (c.data.fingerprint, {**c.vocabulary, "fingerprint": ""}, c.train.seed)
-    try:
+    with contextlib.suppress(UserError, AttributeError):  # missing, damaged, or of another task
         saved_config = read_config(workdir)
         if not config.vocabulary.model and made_of(saved_config) == made_of(config):
             return read(workdir, saved_config)
-    except (UserError, AttributeError):  # missing, damaged, or of another task
-        pass
     return None
 
 

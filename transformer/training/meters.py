@@ -7,7 +7,6 @@ import math
 import statistics
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -191,7 +190,7 @@ class Anomalies:
             logging.warning(message, step, loss, median, self.WINDOW)
 
 
-def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, Any]:
+def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, object]:
     """Logs and returns the sizes of model and state, processes, devices, mesh and data."""
     facts = {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),

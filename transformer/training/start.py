@@ -14,16 +14,8 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import weights
 from transformer.checkpoints.manager import Checkpoints
-from transformer.checkpoints.weights import flatten, unflatten
 from transformer.data.batches import Batches
-from transformer.distributed.layout import (
-    Layout,
-    from_saved,
-    gather_params,
-    place,
-    state_shardings,
-    to_restore,
-)
+from transformer.distributed import layout as layouts
 from transformer.distributed.parallel_step import compile_step, rows_for_devices, shard_batch
 from transformer.errors import quantity
 from transformer.runtime import memory, progress
@@ -33,7 +25,7 @@ from transformer.workdir.saved_config import write_config
 
 
 def open_run(
-    config: ConfigDict, task: Task, workdir: Path, layout: Layout
+    config: ConfigDict, task: Task, workdir: Path, layout: layouts.Layout
 ) -> tuple[Checkpoints, TrainState, Callable]:
     """Opens the checkpoints, restores or makes the state, then writes config.json.
 
@@ -63,7 +55,7 @@ def restore_or_init(
     optimizer: optax.GradientTransformation,
     seed: int,
     checkpoints: Checkpoints | None,
-    layout: Layout,
+    layout: layouts.Layout,
     load_params: Callable[[dict], dict[str, jax.Array]] | None = None,
 ) -> TrainState:
     """Returns the state of the newest undamaged checkpoint, or a state with random params.
@@ -73,16 +65,18 @@ def restore_or_init(
     key = jax.random.key(seed)
     shapes = jax.eval_shape(lambda key: init_state(init(key), optimizer), key)
     # Only shapes, because a checkpoint makes random params unnecessary.
-    abstract = to_restore(shapes, layout)
+    abstract = layouts.to_restore(shapes, layout)
     if checkpoints and (restored := checkpoints.restore(abstract.params, abstract.rest)):
         number, params, rest = restored
         logging.info("resuming from step %d", number)
         # In jit, because only a compiled program can make an array across several processes.
         step = jax.jit(lambda: jnp.int32(number), out_shardings=abstract.step.sharding)()
-        return from_saved(TrainState(step, rest["skipped"], params, rest["opt_state"]), layout)
+        state = TrainState(step, rest["skipped"], params, rest["opt_state"])
+        return layouts.from_saved(state, layout)
     loaded = load_params(shapes.params) if load_params else {}  # first, as it refuses a mismatch
-    shardings = state_shardings(shapes, layout)
-    params = unflatten(flatten(place(init(key), shardings.params)) | loaded)
+    shardings = layouts.state_shardings(shapes, layout)
+    params = weights.flatten(layouts.place(init(key), shardings.params))
+    params = weights.unflatten(params | loaded)
     # Without the params, because the program would hold them twice.
     init_rest = lambda params: init_state(params, optimizer)._replace(params=None)
     rest = jax.jit(init_rest, out_shardings=shardings._replace(params=None))(params)
@@ -90,7 +84,7 @@ def restore_or_init(
 
 
 def load_batch(
-    batches: Batches, layout: Layout, accumulate: int, t: int
+    batches: Batches, layout: layouts.Layout, accumulate: int, t: int
 ) -> tuple[dict, tuple[int, int]]:
     """Returns batch t sharded over the devices, and its shape (padded rows, length).
 
@@ -111,7 +105,7 @@ OUT_OF_MEMORY_REMEDY = (
 
 
 def dry_run(
-    state: TrainState, compiled_step: Callable, load: Callable, task: Task, layout: Layout
+    state: TrainState, compiled_step: Callable, load: Callable, task: Task, layout: layouts.Layout
 ) -> TrainState:
     """Runs validation in its largest shapes, and a step in each batch shape.
 
@@ -128,7 +122,7 @@ def dry_run(
             with jax.debug_nans(False):
                 for batch, _ in batches:
                     thread.submit(compiled_step.lower(state, batch).compile)
-        task.rehearse(gather_params(state.params, layout))
+        task.rehearse(layouts.gather_params(state.params, layout))
     # After validation, so that training's first step finds the memory allocated.
     for batch, (rows, length) in batches:
         what = f"a step with {rows} rows of {length} positions"

@@ -83,7 +83,8 @@ def check(config: ConfigDict, mode: str = "train") -> None:
     defaults, table = ConfigDict(), {}
     if registry.MODES[mode].start != "configs":
         defaults, table = task_table(config)
-    check_values(values := flatten(config), table | mode_table(mode))
+    values = flatten(config)
+    check_values(values, table | mode_table(mode))
     if lacking := [key for key in flatten(defaults) if key not in values]:
         raise UserError(f"the config lacks config.{lacking[0]}, a key of configs/{config.task}.py")
 
