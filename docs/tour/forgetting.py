@@ -135,7 +135,7 @@ def norms(activation: Callable, factor: float) -> list[float]:
 
 
 def growth() -> picture.Chart:
-    """Returns how long the state gets: above one, a ReLU lets it grow without end."""
+    """Returns how long the state gets: if U doubles vectors, without end by ReLU and GELU."""
     rows = []
     for (name, activation), factor in itertools.product(ACTIVATIONS.items(), (1, 2)):
         lengths = norms(activation, factor)

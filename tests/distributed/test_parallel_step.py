@@ -97,8 +97,7 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, tmp_path):
     jax.monitoring.register_event_duration_secs_listener(listen)
     for t in range(3):
         state = advance(state, t)
-    saved = layout.to_save(state, run_layout)
-    checkpoints.save(3, saved.params, saved.rest)
+    checkpoints.save(3, *layout.to_save(state, run_layout).saved)
     checkpoints.close()
     checkpoints = checkpoints_of(tmp_path)
     restored = restore_or_init(init(model()), ADAM, 0, checkpoints, run_layout)

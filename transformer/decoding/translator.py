@@ -186,7 +186,7 @@ class Translator:
         if not self.method.required:
             raise UserError(f"line {number + 1}: terms need config.decode.method='terminology'")
         texts = [*terms, *terms.values()] if isinstance(terms, Mapping) else [None]
-        if not all(isinstance(text, str) and text.strip(" *") for text in texts):
+        if not all(isinstance(text, str) and text.replace("*", "").strip() for text in texts):
             form = '{"TERM": "TRANSLATION"}'
             raise UserError(f"line {number + 1}: terms must be {form}, found {terms!r:.80}")
         [text] = self.vocabulary.source.decode([ids])

@@ -11,10 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from transformer.distributed.layout import AXES, PMAP_AXIS, ROW_AXES, Layout
-
-Tree = Any
-
+from transformer.distributed.layout import AXES, PMAP_AXIS, ROW_AXES, Layout, Tree
 
 # The batch.
 

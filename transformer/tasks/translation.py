@@ -192,14 +192,14 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
     references = [tokenizer.normalised(lines, vocab.target.normalisation) for lines in targets]
     names = ["reference", *(f"reference{i}" for i in range(2, len(references) + 1))]
     dataset = {"source": sources, **dict(zip(names, references, strict=True))}
-    scored = functools.partial(score, references=references, tokenize=config.evaluate.tokenize)
+    score_texts = functools.partial(score, references=references, tokenize=config.evaluate.tokenize)
 
     def further(outputs: dict) -> dict:
         texts = sources, outputs["hypothesis"], references, vocab
         return {name: x for scorer in scorers(config) for name, x in scorer(*texts).items()}
 
     evaluation = evaluate_pairs(
-        config, corpus, vocab, model, split, dataset=dataset, score=scored, rows=rows
+        config, corpus, vocab, model, split, dataset=dataset, score=score_texts, rows=rows
     )
     return evaluation._replace(further=further)
 
@@ -221,9 +221,8 @@ def evaluate_pairs(
     `dataset` is {'source': ..., 'reference': ..., ...}. output(target, source) makes a hypothesis
     of a translation. score(hypotheses) returns the scores that `rows` formats.
     """
-    # The sources of a mixture have their own tags.
-    tag = "" if corpus.mixture else config.decode.tag
-    decode = {**config.decode, "tag": tag}
+    decode = decode_of(config, corpus)
+    tag = decode["tag"]
     translator = Translator(model, vocab, **decode)
     items = lambda indices: ((tokenizer.tagged(tag, x), y) for x, y in corpus.items(indices))
     tagged = dataclasses.replace(corpus, items=items, fingerprint=corpus.fingerprint + tag)
@@ -259,6 +258,11 @@ def evaluate_pairs(
         rehearse=rehearse,
         rows=lambda scores: rows(scores) | losses.rows(scores) | {"sentences": f"{len(corpus):,}"},
     )
+
+
+def decode_of(config: ConfigDict, corpus: Corpus) -> dict:
+    """Returns the values of config.decode for a corpus: a mixture's sources have their own tags."""
+    return {**config.decode, "tag": "" if corpus.mixture else config.decode.tag}
 
 
 def translate(translator: Translator, params: dict, sources: Sequence[str], what: str) -> list[str]:

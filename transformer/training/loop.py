@@ -82,8 +82,8 @@ def run(
             meters.add(step, metrics, shape=shape, lag=0 if saving else 2)
             if saving:
                 log.flush()
-                saved = to_save(state, layout)  # `state` may be donated as soon as `save` returns
-                checkpoints.save(step, saved.params, saved.rest)
+                # The next step may donate `state` as soon as `save` returns.
+                checkpoints.save(step, *to_save(state, layout).saved)
         # Not in a `finally`: closing waits for all processes, and would hang if another has failed.
         checkpoints.close()
         log.close()

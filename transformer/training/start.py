@@ -66,7 +66,7 @@ def restore_or_init(
     shapes = jax.eval_shape(lambda key: init_state(init(key), optimizer), key)
     # Only shapes, because a checkpoint makes random params unnecessary.
     abstract = layouts.to_restore(shapes, layout)
-    if checkpoints and (restored := checkpoints.restore(abstract.params, abstract.rest)):
+    if checkpoints and (restored := checkpoints.restore(*abstract.saved)):
         number, params, rest = restored
         logging.info("resuming from step %d", number)
         # In jit, because only a compiled program can make an array across several processes.

@@ -25,9 +25,9 @@ class TrainState(NamedTuple):
     opt_state: Tree
 
     @property
-    def rest(self) -> Tree:
-        """What a checkpoint has beside the params; its folder names the step."""
-        return {"opt_state": self.opt_state, "skipped": self.skipped}
+    def saved(self) -> tuple[Tree, Tree]:
+        """The params, and what a checkpoint has beside them; its folder names the step."""
+        return self.params, {"opt_state": self.opt_state, "skipped": self.skipped}
 
 
 def init_state(params: Tree, optimizer: optax.GradientTransformation) -> TrainState:

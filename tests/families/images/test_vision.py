@@ -54,8 +54,9 @@ def test_only_positions_tell_where_a_patch_is(pooling):
     none = {"position_grid": 0 * case.params["position_grid"]}
     assert np.abs(logits(case, IMAGES, **none) - logits(case, moved, **none)).max() < 1e-4
     for positions in ("interleaved", "appended(encoding='learned')"):
-        numbered = vision(pooling=pooling, positions=positions, mixer="average")
+        numbered = vision(pooling=pooling, positions=positions, mixer="average", position_grid=1)
         assert np.abs(logits(numbered, IMAGES) - logits(numbered, moved)).max() > 1e-3
+    assert numbered.params["positions"]["Learned_0"]["embedding"].shape[0] == 9 + 1  # the token
 
 
 @POOLING

@@ -13,7 +13,7 @@ from transformer.workdir import key_tables
 from transformer.workdir.config_files import default_config
 
 HERE = pathlib.Path(__file__).parent
-RESULT = {"set": "news", "split": "test", "step": 9, "weights": "best", "checksum": "0"}
+RESULT = {"set": "news", "split": "test", "step": 9, "weights": "average", "checksum": "0"}
 RESULT |= {"steps": [9], "bleu": 30.0, "loss": 1.5, "signature": "s"}
 
 
@@ -33,7 +33,8 @@ def test_a_reader_sees(tmp_path, name, task, step, data):
     if name == "translation":
         config.export.licence = "mit"
         (tmp_path / "run").mkdir()
-        lines = json.dumps(RESULT), json.dumps({**RESULT, "steps": [7, 9], "bleu": 1})
+        of_others = {"steps": [7, 9], "bleu": 1}, {"weights": "best", "bleu": 2}
+        lines = [json.dumps(RESULT | x) for x in ({}, *of_others)]
         (tmp_path / "run" / "evaluations.jsonl").write_text("\n".join([*lines, ""]))
     run = SavedModel(None, {"bias": np.zeros(1234)}, [step], step)
     text = model_card.text(config, tmp_path / "run", run, tmp_path / "mine")

@@ -24,7 +24,8 @@ def test_the_head_that_follows_a_relation_is_named(tmp_path, monkeypatch):
     rows = {row[0]: row[1:] for row in table.rows}
     loaded.run.config.decode.tag = "a"  # a word for a tag: the encoder reads it first
     tagged = heads_section.section(loaded._replace(items=items)).parts[1].rows
-    assert next(row[-1] for row in tagged if row[0] == "the word before") == 9
+    assert [row[0] for row in tagged] == list(rows)
+    assert tagged[0][2:] == table.rows[0][2:]
     # Words 2 to 4 of both halves; the words at offset -1 are those before.
     assert rows["the word before"] == ["layer 2, head 3", 1.0, 1.0, -1, 6]
     assert rows["the word after"][1:4] == [0.0, 1.0, 1]

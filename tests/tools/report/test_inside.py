@@ -49,6 +49,10 @@ def test_a_run_is_loaded(tmp_path):
     kernel = lambda x: x["encoder"]["layers_0"]["self_attention"]["query"]["kernel"]
     np.testing.assert_array_equal(kernel(loaded.params), kernel(params))
     changed = workdirs.load(tmp_path)
+    changed.config.decode.tag = "<2de>"  # but sources with tags of their own were translated
+    result = {"decode": {"tag": ""}, "columns": {}}
+    scored = changed._replace(evaluations=[types.SimpleNamespace(result=result, columns=list)])
+    assert inside.load(scored).run.config.decode.tag == ""
     changed.config.evaluate.ensemble = "member"
     with pytest.raises(UserError, match=r"config\.evaluate\.ensemble"):
         inside.load(changed)

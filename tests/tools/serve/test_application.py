@@ -222,7 +222,7 @@ def test_a_mistake_is_explained(service, body, status, error):
 def test_what_is_not_there_and_what_is_not_json(service):
     assert service.ask("GET", "/nothing")[0] == 404
     assert service.ask("GET")[0] == 405
-    for kind, expected in (("", 415), ("text/json", 415), ("Application/JSON", 422)):
+    for kind, expected in (("", 415), ("application/jsonlines", 415), ("Application/JSON", 422)):
         status, answer = service.ask(body={}, headers={"Content-Type": kind} if kind else {})
         assert (status, "application/json" in answer["error"]) == (expected, expected == 415)
 

@@ -47,8 +47,9 @@ class VisionTransformer(nn.Module):
             self.grid_HWD = self.param("position_grid", normal, (*grid, D))
         else:
             # Appended positions that are learned: a row for the token and for each patch.
-            given = {"options": self.options, "max_positions": self.position_grid**2 + 1}
-            self.positions = boxes.part("positions", self.options.positions, **given)()
+            size = {"max_positions": math.ceil(self.image_size / self.patch_size) ** 2 + 1}
+            kind = self.options.positions
+            self.positions = boxes.part("positions", kind, options=self.options, **size)()
         if self.pooling == "token":
             # One vector, the sum of the paper's learned token and its learned position.
             self.token = self.param("token", normal, (1, 1, D))

@@ -19,8 +19,6 @@ from transformer.runtime import memory
 from transformer.tasks import losses, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums
 
-Tree = dict
-
 
 def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of a split, which predicts each token exactly once.
@@ -55,7 +53,7 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
         remedy="lower config.evaluate.batch_tokens",
     )
 
-    def samples(params: Tree) -> str:
+    def samples(params: dict) -> str:
         """Samples a few texts without a prompt, deterministically, and formats them."""
         if not config.evaluate.samples:
             return ""
@@ -66,11 +64,11 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
         return format_samples(texts)
 
     # Sampling has its own programs, which may run out of memory even if the loss does not.
-    def rehearse(params: Tree) -> None:
+    def rehearse(params: dict) -> None:
         loss.rehearse(params)
         samples(params)
 
-    def score(params: Tree) -> tuple[dict, dict]:
+    def score(params: dict) -> tuple[dict, dict]:
         sums, [nats_of_tokens] = loss.score(params)
         # reduceat sums each line's tokens, starts[i] to starts[i + 1]. No line is empty, because
         # each has its break.

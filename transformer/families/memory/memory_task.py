@@ -22,8 +22,6 @@ from transformer.tasks import losses, saved_model
 from transformer.tasks.evaluation import Evaluation, SplitSums
 from transformer.tasks.task import Task, abstract_params, build_model, make_task
 
-Tree = dict
-
 FREE = ()
 # 'accuracy' is at trained lengths. Params chosen by longer lengths would be fitted to them, and
 # their accuracy would not show how a model generalises to unseen lengths.
@@ -153,7 +151,7 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
     sizes = [len(x) for x in expected]  # answers per item
     length_of_answer = np.repeat(np.repeat(lengths, count), sizes)
 
-    def score(params: Tree) -> tuple[dict, dict]:
+    def score(params: dict) -> tuple[dict, dict]:
         _, [predicted, nats] = answers.score(params)
         right = predicted == np.concatenate(expected)
         seen = length_of_answer <= data.max_length
@@ -181,7 +179,7 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
 
 
 @functools.partial(jax.jit, static_argnames="model")
-def _outcome(params: Tree, batch: dict, *, model: nn.Module) -> tuple[dict, tuple]:
+def _outcome(params: dict, batch: dict, *, model: nn.Module) -> tuple[dict, tuple]:
     """Returns no sums, and the prediction and the nats of each position [B, T]."""
     logits_BTV, _ = losses.forward(model, params, batch, train=False)
     return {}, (logits_BTV.argmax(axis=-1), losses.token_nats(logits_BTV, batch["targets"]))

@@ -58,7 +58,7 @@ def learn(corpus: Iterable[trees.Tree]) -> Brackets:
 
 
 def prepare(
-    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, corpus: Iterable[trees.Tree]
+    config: ConfigDict, workdir: Path, saved_config: ConfigDict | None, corpus: Iterable[trees.Tree]
 ) -> Brackets:
     """Returns the vocabulary of a run; a new run learns it from `corpus` and writes it.
 
@@ -66,20 +66,20 @@ def prepare(
     """
     if saved_config is None:
         vocabulary = learn(corpus)
-        vocabularies.write_files(folder, {NAME: vocabulary.content})
+        vocabularies.write_files(workdir, {NAME: vocabulary.content})
     else:
-        vocabulary = read(folder, saved_config.vocabulary.get("brackets_fingerprint", ""))
+        vocabulary = read(workdir, saved_config.vocabulary.get("brackets_fingerprint", ""))
     config.vocabulary.brackets_fingerprint = vocabulary.fingerprint
     return vocabulary
 
 
-def read(folder: Path, expected: str) -> Brackets:
+def read(workdir: Path, expected: str) -> Brackets:
     """Returns the vocabulary of a workdir.
 
     UserError if the file is missing or damaged, or if its fingerprint differs from `expected` (""
     if unknown).
     """
-    content = vocabularies.read_files(folder, [NAME])[NAME]
+    content = vocabularies.read_files(workdir, [NAME])[NAME]
     vocabulary = Brackets(tuple(content.decode().split()))
-    vocabularies.check_fingerprint(folder, vocabulary.fingerprint, expected)
+    vocabularies.check_fingerprint(workdir, vocabulary.fingerprint, expected)
     return vocabulary

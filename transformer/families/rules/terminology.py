@@ -50,7 +50,7 @@ def read_terms(file: str) -> dict[str, str]:
     terms = {}
     for number, line in lines_of("terms", file):
         columns = line.split("\t")
-        if len(columns) != 2 or not all(column.strip(" *") for column in columns):
+        if len(columns) != 2 or not all(column.replace("*", "").strip() for column in columns):
             raise UserError(
                 f"{file}, line {number}: expected TERM<tab>TRANSLATION, found {line[:80]!r}"
             )

@@ -22,8 +22,6 @@ from transformer.runtime import progress
 from transformer.tasks import losses, translation
 from transformer.tasks.saved_model import SavedModel
 
-Tree = dict
-
 
 class Score(NamedTuple):
     """The score of a target as the translation of its source."""
@@ -129,7 +127,7 @@ def token_log_probs(
 
 @functools.partial(jax.jit, static_argnames="model")
 def _log_probs(
-    params: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
+    params: dict, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
 ) -> jax.Array:
     """Returns log P of each target id [B, T], undefined at padding."""
     # Forced decoding: the decoder reads the target, shifted right, in one forward pass.

@@ -24,8 +24,6 @@ from transformer.tasks import losses, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums
 from transformer.tasks.task import Task, build_model, make_task
 
-Tree = dict
-
 FREE = ()
 SCORE = {"best_by": "nats_per_token", "best_is": "lowest", "unit": "masked_token"}
 identity = vocabularies.identity
@@ -112,7 +110,7 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
         remedy="lower config.data.batch_tokens",
     )
 
-    def score(params: Tree) -> tuple[dict, dict]:
+    def score(params: dict) -> tuple[dict, dict]:
         sums, _ = loss.score(params)
         return losses.per_token(sums), {"text": lines}
 

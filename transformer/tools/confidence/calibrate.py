@@ -30,9 +30,10 @@ def calibrate(config: ConfigDict, workdir: Path) -> None:
     """
     options, run = config.calibrate, translation.load(config, workdir)
     splits.log_origin(config, "validation")
-    sources, references = splits.pairs(config, "validation").read()
+    corpus = splits.pairs(config, "validation")
+    sources, references = corpus.read()
     given = judged(options.scores, len(sources)) if options.scores else None
-    translator = Translator(run.model, run.vocabulary, **config.decode)
+    translator = Translator(run.model, run.vocabulary, **translation.decode_of(config, corpus))
     texts = translation.translate(translator, run.params, sources, "translate validation")
     decode = translator.decode
     qualities_N = np.array(chrf(texts, references, run.vocabulary) if given is None else given)

@@ -10,14 +10,12 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.checkpoints import store, weights
-from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError, quantity
 from transformer.runtime import checksums, paths
 from transformer.tasks import vocabularies
 from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.convert import arrays, marian, marian_tokenizer, new_folders
 from transformer.workdir import key_tables, saved_config
-from transformer.workdir.saved_config import is_exported
 
 
 def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
@@ -30,7 +28,7 @@ def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     new_folders.check_new(target)
     # An imported workdir has no checkpoints/, which 'average' and 'latest' load.
     config.evaluate.weights = "best"
-    if is_exported(folder):
+    if saved_config.is_exported(folder):
         params, contents = read_exported(config, folder), None
     else:
         params, contents = read_marian(config, folder)
@@ -114,8 +112,8 @@ def save(folder: Path, params: dict[str, np.ndarray], config: ConfigDict) -> Non
     saved_config.write_config(config, folder)
     store.check_path(folder)
     tree = jax.tree.map(jax.numpy.asarray, weights.unflatten(params))
-    with contextlib.closing(CheckpointStore(folder / BEST)) as best:
-        best.save(IMPORTED, {PARAMS: tree})
+    with contextlib.closing(store.CheckpointStore(folder / store.BEST)) as best:
+        best.save(store.IMPORTED, {store.PARAMS: tree})
         # No validation has scored these params: 0.0 is a placeholder, the only score in best/.
         identity = load_task(config.task).identity(config)
-        best.complete(IMPORTED, {"score": 0.0, "best_is": "highest", "identity": identity})
+        best.complete(store.IMPORTED, {"score": 0.0, "best_is": "highest", "identity": identity})

@@ -83,7 +83,8 @@ def _facts(config: ConfigDict, source: Path, run: saved_model.SavedModel) -> dic
         **{f"config.vocabulary.{key}": str(x) for key, x in config.vocabulary.items() if x != ""},
     }
     for result in read_log(source, log.RESULTS):
-        if result.get("steps") == run.steps:  # not of other params, such as an average
+        # Not of other params, such as an average.
+        if (result.get("steps"), result.get("weights")) == (run.steps, config.evaluate.weights):
             signature = f" ({result['signature']})" if "signature" in result else ""
             facts[f"scores on {result['set']}"] = measures.in_words(result) + signature
     return facts

@@ -25,8 +25,6 @@ from transformer.tools.plan import program, step_time, topologies
 from transformer.tools.plan.collectives import find_collectives, summed
 from transformer.training.update import TrainState, init_state, make_step
 
-Tree = dict
-
 
 def plan(config: ConfigDict, workdir: Path) -> None:
     """Prints the plan as one JSON line, and logs it as text. Does not touch the workdir."""
@@ -117,7 +115,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     }
 
 
-def batch_on(layout: Layout, batch: Tree) -> Tree:
+def batch_on(layout: Layout, batch: dict) -> dict:
     """Returns an abstract batch in the shape that the compiled step takes.
 
     'jit' takes [rows, length], 'pmap' [devices, rows / devices, length].
@@ -130,7 +128,7 @@ def batch_on(layout: Layout, batch: Tree) -> Tree:
 
 
 def compiled(
-    config: ConfigDict, task_module: ModuleType, model: nn.Module, layout: Layout, batch: Tree
+    config: ConfigDict, task_module: ModuleType, model: nn.Module, layout: Layout, batch: dict
 ) -> tuple[TrainState, jax.stages.Compiled]:
     """Returns the abstract state, and the compiled step: the same program as in training."""
     optimizer, step_function = make_step(config, task_module.loss(config, model))

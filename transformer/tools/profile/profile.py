@@ -13,7 +13,6 @@ from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.runtime import paths
 from transformer.training import start
-from transformer.training.start import restore_or_init
 from transformer.training.update import TrainState, make_step
 
 WARM_UP = 10  # steps before the trace, because the first ones compile
@@ -31,7 +30,7 @@ def profile(config: ConfigDict, workdir: Path) -> None:
     task = prepare.prepare(config, workdir)
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     optimizer, step_function = make_step(config, task.loss)
-    state = restore_or_init(task.init, optimizer, config.train.seed, None, layout)
+    state = start.restore_or_init(task.init, optimizer, config.train.seed, None, layout)
     compiled_step = compile_step(step_function, layout, state)
     load = lambda t: start.load_batch(task.batches, layout, config.train.accumulate, t)
 

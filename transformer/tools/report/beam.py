@@ -4,12 +4,11 @@ from transformer.decoding.translator import Translator
 from transformer.tools.pages import beam_view
 from transformer.tools.pages.page import Section
 from transformer.tools.report import inside
-from transformer.tools.report.inside import Inside
 
 SENTENCES, MAX_CHARACTERS = 3, 60
 
 
-def section(loaded: Inside) -> Section | None:
+def section(loaded: inside.Inside) -> Section | None:
     """Returns the searches of a few translations; None for a run without beam search."""
     decode = loaded.run.config.get("decode", {})
     has_beam = decode.get("method") == "beam" and loaded.items

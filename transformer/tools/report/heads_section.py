@@ -68,23 +68,24 @@ def _read(loaded: Inside) -> Iterator[Read]:
     pieces = getattr(vocabulary, "source", vocabulary)
     # The target is the end symbol alone, which all vocabularies have.
     run = SavedModel(loaded.model, loaded.params, [], 0, Vocabulary(pieces, pieces))
+    tag = loaded.run.config.decode.tag
+    first = int(bool(tag))  # a tag is read, but no word of the sentence
     for item in loaded.items[:: max(1, len(loaded.items) // SENTENCES)]:
-        text = tagged(loaded.run.config.decode.tag, item["input"])
-        words, tree = text.split(), None
+        words, tree = item["input"].split(), None
         if loaded.run.config.task == "parsing":
             from transformer.families.parsing import trees
 
             tree = trees.from_text(item["reference"])
             words = list(tree.words)
-        arrays = attention_weights.pair_weights(run, text, "")
+        arrays = attention_weights.pair_weights(run, tagged(tag, item["input"]), "")
         if "encoder" not in arrays:
             return
         begins = [piece.startswith("▁") for piece in arrays["source"][:-1]]
-        if len(words) < 2 or not begins[0] or sum(begins) != len(words):
+        if len(words) < 2 or not begins[0] or sum(begins) != first + len(words):
             continue  # the vocabulary has other words, such as characters
         related = surface_relations(words) | ({FAR_VERB: far_verbs(tree)} if tree else {})
         numbers = np.cumsum(begins) - 1
-        yield Read(words, related, between_words(arrays["encoder"], numbers))
+        yield Read(words, related, between_words(arrays["encoder"], numbers)[:, :, first:, first:])
 
 
 def between_words(weights_LHSS: np.ndarray, numbers: Sequence[int]) -> np.ndarray:

@@ -9,7 +9,6 @@ import numpy as np
 from transformer.checkpoints import store, weights
 from transformer.errors import UserError
 from transformer.tasks import saved_model, vocabularies
-from transformer.tasks.saved_model import SavedModel
 from transformer.tools.pages.run import Run
 
 Tree = Any
@@ -38,19 +37,23 @@ def load(run: Run) -> Inside | None:
     # Lists of lines, one per column, become items: [a b], [x y] -> {input: a, output: x}, ...
     columns, items = {}, []
     if run.evaluations:
-        columns = run.evaluations[-1].result.get("columns", {})
+        result = run.evaluations[-1].result
+        columns = result.get("columns", {})
         lines = run.evaluations[-1].columns(*columns) or []
         items = [dict(zip(columns, item, strict=True)) for item in zip(*lines, strict=True)]
+        if "tag" in result.get("decode", {}):  # "" if its sources have tags of their own
+            run = run._replace(config=config.copy_and_resolve_references())
+            run.config.decode.tag = result["decode"]["tag"]
     return Inside(run, loaded.model, loaded.params, items, [*range(1, len(items) + 1)], columns)
 
 
-def translation_model(inside: Inside) -> SavedModel | None:
+def translation_model(inside: Inside) -> saved_model.SavedModel | None:
     """Returns the model with its vocabulary; None for a model that does not translate."""
     config = inside.run.config
     if "shared" not in config.get("vocabulary", {}):  # one vocabulary, or one for each side
         return None
     vocabulary = vocabularies.read(inside.run.workdir, config)
-    return SavedModel(inside.model, inside.params, [], 0, vocabulary)
+    return saved_model.SavedModel(inside.model, inside.params, [], 0, vocabulary)
 
 
 def sentences(inside: Inside, count: int, max_characters: int = MAX_CHARACTERS) -> Inside:

@@ -78,7 +78,7 @@ def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
     """Returns an answer that names the faults of a request."""
     faults = error.errors()
     kind = request.headers.get("content-type", "")
-    if not re.match(r"application/([^;]+\+)?json", kind, re.IGNORECASE):
+    if not re.match(r"application/([^;]+\+)?json\s*(;|$)", kind, re.IGNORECASE):
         return error_response(415, "expected the header Content-Type: application/json")
     if faults[0]["type"] == "json_invalid":
         return error_response(400, f"the body is not JSON: {faults[0]['ctx']['error']}")
