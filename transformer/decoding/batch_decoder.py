@@ -201,10 +201,10 @@ class BatchDecoder:
         longest = max(len(part.source) for part in batch)
         usual = batch_sizes.positions_per_row(longest, extra_length)
         most_room = batch_sizes.next_power_of_two(max(usual, max(limits) + 1))
-        of_rows = lambda numbers: np.pad(np.array(numbers, np.int32), (0, rows - len(batch)))
+        pad_rows = lambda numbers: np.pad(np.array(numbers, np.int32), (0, rows - len(batch)))
         return Bounds(
-            min_length_B=of_rows([least] * len(batch)),
-            max_length_B=of_rows(limits),
+            min_length_B=pad_rows([least] * len(batch)),
+            max_length_B=pad_rows(limits),
             prefix_BM=tokenizer.padded([part.prefix for part in batch], rows, most_room),
             required_BPL=required_phrases(batch, rows),
         )

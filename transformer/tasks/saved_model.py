@@ -51,7 +51,7 @@ def load(config: ConfigDict, workdir: Path) -> SavedModel:
 
 
 def check_fusion(config: ConfigDict) -> None:
-    """Raises UserError if a workdir that `registry.FUSION` reads is none. Reads no params."""
+    """Raises UserError if a key of `registry.FUSION` names no trained run. Reads no params."""
     for place in filter(None, map(config.decode.get, registry.FUSION)):
         saved_config.read_config(paths.path(place))
 

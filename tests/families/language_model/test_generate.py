@@ -42,9 +42,9 @@ def test_each_prompt_has_its_continuation_in_order_whatever_the_batches(continue
     written = continued(text(PROMPTS), lines=1)
     assert written.count("\n") == len(PROMPTS)
     assert written == continued(text(PROMPTS), lines=1, batch_size=1)
-    found = answers(continued, PROMPTS, {"id": 3}, lines=1)
-    assert [x["continuation"] for x in found] == written.split("\n")[:-1]
-    assert [(x["prompt"], x["id"]) for x in found] == [(prompt, 3) for prompt in PROMPTS]
+    in_json = answers(continued, PROMPTS, {"id": 3}, lines=1)
+    assert [x["continuation"] for x in in_json] == written.split("\n")[:-1]
+    assert [(x["prompt"], x["id"]) for x in in_json] == [(prompt, 3) for prompt in PROMPTS]
     assert len(set(written.split("\n"))) > 3
 
 
@@ -62,8 +62,8 @@ def test_samples_of_a_prompt_differ_and_the_first_is_that_of_one(continued):
     three = continued(text(PROMPTS), lines=1, num_samples=3).split("\n")[:-1]
     assert three[::3] == continued(text(PROMPTS), lines=1).split("\n")[:-1]
     assert len(set(three)) > 8
-    found = answers(continued, PROMPTS, lines=1, num_samples=3)
-    assert [x for answer in found for x in answer["continuations"]] == three
+    in_json = answers(continued, PROMPTS, lines=1, num_samples=3)
+    assert [x for answer in in_json for x in answer["continuations"]] == three
 
 
 @pytest.mark.parametrize("num_lines", [0, 1])
