@@ -29,8 +29,9 @@ def measure(workdir: Path) -> tuple[np.ndarray, float]:
     model, params, *_ = saved_model.load(config, workdir)
     corpus = image_classification.labelled_images(config, splits.final_split(config))
     view = image_classification.evaluation_view(config)
-    first, no_ids = np.arange(IMAGES), np.zeros(len(corpus.classes), np.int32)
-    inputs = images.assemble(corpus, no_ids, view, 1, first, first, (IMAGES, 1))["inputs"]
+    first = np.arange(min(IMAGES, len(corpus)))
+    no_ids = np.zeros(len(corpus.classes), np.int32)
+    inputs = images.assemble(corpus, no_ids, view, 1, first, first, (len(first), 1))["inputs"]
     weights = attention_weights.batch_weights(params, inputs, model=model)["encoder"]
     return image_attention.distances(np.asarray(weights), config.data.size)
 

@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
     config = command_line.parse(arguments)[2]
     texts, targets, names = {}, {}, None
     for split in ("train", "validation", splits.final_split(config)):
-        corpus = classification.labelled(config, split)
+        corpus = classification.load(config, split)
         of_texts = corpus.labels
         names = names or sorted(set(of_texts))
         texts[split] = corpus.lines
@@ -46,22 +46,22 @@ def main(arguments: list[str]) -> None:
             (str(i), TfidfVectorizer(min_df=2, sublinear_tf=True, **x))
             for i, x in enumerate(options)
         ]
-        features = FeatureUnion(parts)
-        counts = {"train": features.fit_transform(texts["train"])}
-        counts |= {split: features.transform(texts[split]) for split in texts if split != "train"}
+        extract = FeatureUnion(parts)
+        features = {"train": extract.fit_transform(texts["train"])}
+        features |= {split: extract.transform(texts[split]) for split in texts if split != "train"}
         best = {}
         for strength in STRENGTHS:
             model = LogisticRegression(C=strength, max_iter=300)
-            model.fit(counts["train"], targets["train"])
-            found = {
-                split: score(model.predict(counts[split]), targets[split], len(names))
+            model.fit(features["train"], targets["train"])
+            scores = {
+                split: score(model.predict(features[split]), targets[split], len(names))
                 for split in texts
                 if split != "train"
             }
-            if not best or found["validation"]["accuracy"] > best["validation"]["accuracy"]:
-                best = {"C": strength, **found}
+            if not best or scores["validation"]["accuracy"] > best["validation"]["accuracy"]:
+                best = {"C": strength, **scores}
         seconds = round(time.perf_counter() - start, 1)
-        size = counts["train"].shape[1]
+        size = features["train"].shape[1]
         print(json.dumps({"features": name, "size": size, **best, "seconds": seconds}), flush=True)
 
 

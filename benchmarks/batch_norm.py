@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--neighbours", action="store_true", help="a batch is of one passage")
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--picture", type=Path, help="a file to draw the curves into")
+    parser.add_argument("--picture", type=Path, help="an SVG file to draw the curves into")
     arguments = parser.parse_args()
     train, test, size = read(arguments.text)
     print("norm   place    train    test   by its batches   deviation", flush=True)
@@ -174,7 +174,7 @@ def main() -> None:
         results, curves[f"{kind}, {place}"] = (np.mean(x, axis=0) for x in zip(*runs, strict=True))
         print("{:6} {:5} {:8.3f}{:8.3f}{:12.3f}{:16.3f}".format(kind, place, *results), flush=True)
     if arguments.picture:
-        draw(curves, arguments.picture)
+        draw(curves, arguments.steps, arguments.picture)
 
 
 def read(file: Path | None) -> tuple[np.ndarray, np.ndarray, int]:
@@ -252,20 +252,22 @@ def run(
     seed: int,
 ) -> tuple[list[float], np.ndarray]:
     """Trains; returns (train, test, by its batches, deviation), and the smoothed training curve."""
-    steps, values, scored = arguments.steps, [], []
+    steps = arguments.steps
     drawn = batches(train, arguments, seed)
-    training = learn(model, drawn, steps=steps, seed=seed, groups=arguments.groups)
-    for trained in training:
-        values.append(trained[-1])
-    (params, statistics, _), values = trained, np.asarray(values)
+    losses = []
+    for trained in learn(model, drawn, steps=steps, seed=seed, groups=arguments.groups):
+        losses.append(trained[-1])
+    params, statistics, _ = trained
+    losses = np.asarray(losses)
+    scored = []
     loss = functools.partial(loss_fn, model=model, groups=arguments.groups)
     evaluate = jax.jit(loss, static_argnames="train")
     for batch in itertools.islice(batches(test, arguments, 10**6), TEST_BATCHES):
         inference, _ = evaluate(params, statistics, batch, train=False)
         by_batch, moved = evaluate(params, statistics, batch, train=True)
         scored.append((float(inference), float(by_batch), deviation(statistics, moved)))
-    curve = values[: steps // 20 * 20].reshape(20, -1).mean(axis=1)
-    return [float(values[-steps // 10 :].mean()), *np.mean(scored, axis=0)], curve
+    curve = losses[: steps // 20 * 20].reshape(20, -1).mean(axis=1)
+    return [float(losses[-steps // 10 :].mean()), *np.mean(scored, axis=0)], curve
 
 
 def deviation(running: Tree, moved: Tree) -> float:
@@ -284,21 +286,14 @@ def leaves(statistics: Tree) -> list[dict[str, Array]]:
     return jax.tree.leaves(statistics, is_leaf=lambda node: "mean" in node)
 
 
-def draw(curves: dict[str, np.ndarray], file: Path) -> None:
-    """Draws the training curves."""
-    import matplotlib
+def draw(losses: dict[str, np.ndarray], steps: int, file: Path) -> None:
+    """Draws the training loss, nats a character, at the end of each twentieth of the steps."""
+    from transformer.tools.pages import charts, curves
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
-    for name, curve in curves.items():
-        axes.plot(100 * np.arange(1, len(curve) + 1) / len(curve), curve, label=name)
-    axes.set_xlabel("% of the steps")
-    axes.set_ylabel("training loss, nats a character")
-    axes.legend()
-    axes.grid(alpha=0.3)
-    figure.savefig(file)
+    ends = [steps * i // 20 for i in range(1, 21)]
+    series = {name: [*zip(ends, loss.tolist(), strict=True)] for name, loss in losses.items()}
+    spec = {**curves.plot("", series).spec, "title": "nats a character", "width": 500}
+    file.write_text(charts.svg(spec), "utf-8")
 
 
 if __name__ == "__main__":

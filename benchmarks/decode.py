@@ -40,6 +40,7 @@ from transformer.decoding.translator import Translator
 from transformer.models import kernels
 from transformer.runtime import startup
 from transformer.tasks import translation
+from transformer.tasks.saved_model import SavedModel
 from transformer.tasks.task import init_params
 from transformer.tools.convert import ctranslate2_write
 from transformer.workdir import saved_config
@@ -70,12 +71,12 @@ def main() -> None:
 
 def engines(arguments: argparse.Namespace) -> list[str]:
     """Names: ours by type, CTranslate2's by type, workers and threads of each."""
-    found = ["this-float32", "this-bfloat16"]
-    for kind, workers in itertools.product(("float32", "int8"), {1, CORES}):
+    names = ["this-float32", "this-bfloat16"]
+    for dtype, workers in itertools.product(("float32", "int8"), {1, CORES}):
         for threads in {1, CORES // workers}:
             if workers == 1 or arguments.file or workers <= arguments.batch:
-                found.append(f"ctranslate2-{kind}-{workers}x{threads}")
-    return found
+                names.append(f"ctranslate2-{dtype}-{workers}x{threads}")
+    return names
 
 
 def report(arguments: argparse.Namespace) -> None:
@@ -95,7 +96,7 @@ def report(arguments: argparse.Namespace) -> None:
     for name, turns in taken.items():
         seconds = median(name)
         share = ceiling.shares(name, flops / seconds / 1e9, ceilings)
-        pairs = zip(ours[-1]["found"], turns[-1]["found"], strict=True)
+        pairs = zip(ours[-1]["output"], turns[-1]["output"], strict=True)
         equal = np.mean([a == b for a, b in pairs])
         print(
             f"{turns[0]['count'] / seconds:10.0f} {seconds / median('this-float32'):6.2f} {share} "
@@ -119,11 +120,11 @@ def turn(arguments: argparse.Namespace) -> None:
     else:
         run, count, unit = theirs(arguments, *of_engine)
     start = time.perf_counter()
-    found = run()
+    output = run()
     first = time.perf_counter() - start
     run()
     seconds = yardstick.timed(run, least=3, seconds=arguments.seconds)
-    values = {"seconds": seconds, "first": first, "found": found, "count": count, "unit": unit}
+    values = {"seconds": seconds, "first": first, "output": output, "count": count, "unit": unit}
     print(json.dumps(values))
 
 
@@ -149,37 +150,34 @@ def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]
     parts = [Part(tuple(source)) for source in sources]
 
     def decode() -> list[list[int]]:
-        found = [hypotheses[0][0] for hypotheses in translator.batch_decoder(parameters, parts)]
-        assert {len(ids) + 1 for ids in found} == {TARGET}
-        return found
+        best = [hypotheses[0][0] for hypotheses in translator.batch_decoder(parameters, parts)]
+        assert {len(ids) + 1 for ids in best} == {TARGET}
+        return best
 
     return decode, arguments.batch * TARGET, "target tokens"
 
 
-def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Callable, int, str]:
+def theirs(arguments: argparse.Namespace, dtype: str, division: str) -> tuple[Callable, int, str]:
     """The same by CTranslate2, with WORKERSxTHREADS."""
     workers, threads = map(int, division.split("x"))
     engine = ctranslate2.Translator(
         str(arguments.folder),
         device="cpu",
-        compute_type=kind,
+        compute_type=dtype,
         inter_threads=workers,
         intra_threads=threads,
     )
     translate = functools.partial(engine.translate_batch, beam_size=4, length_penalty=0.6)
     if arguments.file:
-        run = translation.load(
-            saved_config.read_with_defaults(arguments.workdir), arguments.workdir
-        )
-        source, target = run.vocabulary
+        source, target = load(arguments.workdir).vocabulary
         text = lines(arguments)
 
-        def file() -> list[str]:
+        def translate_file() -> list[str]:
             tokens = source.processor.encode(text, out_type=str)
-            found = translate(tokens, max_batch_size=64, max_decoding_length=250)
-            return target.processor.decode_pieces([result.hypotheses[0] for result in found])
+            results = translate(tokens, max_batch_size=64, max_decoding_length=250)
+            return target.processor.decode_pieces([result.hypotheses[0] for result in results])
 
-        return file, len(text), "sentences"
+        return translate_file, len(text), "sentences"
     _, _, _, sources = synthetic(arguments, "float32")
     tokens = [[f"w{i}" for i in source[:-1]] for source in sources]
     options = {
@@ -189,15 +187,15 @@ def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Cal
     }
 
     def decode() -> list[list[int]]:
-        found = [result.hypotheses[0] for result in translate(tokens, **options)]
-        assert {len(pieces) for pieces in found} == {TARGET}
-        return [[int(piece[1:]) for piece in pieces[:-1]] for pieces in found]
+        best = [result.hypotheses[0] for result in translate(tokens, **options)]
+        assert {len(pieces) for pieces in best} == {TARGET}
+        return [[int(piece[1:]) for piece in pieces[:-1]] for pieces in best]
 
     return decode, arguments.batch * TARGET, "target tokens"
 
 
 def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
-    """(config, model, random parameters, random source ids)."""
+    """Returns (config, model, random parameters, random source ids)."""
     config, model = yardstick.transformer(arguments.model, dtype)
     # As many ids as the source has before its end symbol and 5 more: 30 with the end symbol.
     config.decode.min_length = TARGET - 1
@@ -205,33 +203,35 @@ def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
     example = translation.example(config, 1)
     initialise = functools.partial(init_params, model, example)
     parameters = jax.jit(initialise)(jax.random.key(0))
-    random = np.random.default_rng(0).integers(
-        4, model.source_vocab_size, (arguments.batch, SOURCE - 1)
-    )
-    return config, model, parameters, [[*map(int, ids), END] for ids in random]
+    shape = arguments.batch, SOURCE - 1
+    ids_BS = np.random.default_rng(0).integers(4, model.source_vocab_size, shape)
+    return config, model, parameters, [[*ids, END] for ids in ids_BS.tolist()]
 
 
 def convert(arguments: argparse.Namespace) -> None:
     """Writes the model for CTranslate2."""
     if arguments.file:
-        run = translation.load(
-            saved_config.read_with_defaults(arguments.workdir), arguments.workdir
-        )
-        pieces = run.vocabulary.source.pieces(range(len(run.vocabulary.source)))
+        run = load(arguments.workdir)
+        pieces = [side.pieces(range(len(side))) for side in run.vocabulary]
         save(arguments.folder, run.model, run.params, pieces)
         return
     _, model, parameters, _ = synthetic(arguments, "float32")
     names = ["<pad>", "</s>", "<unk>", "<s>"]
     pieces = names + [f"w{i}" for i in range(4, model.target_vocab_size)]
-    save(arguments.folder, model, parameters, pieces)
+    save(arguments.folder, model, parameters, [pieces, pieces])
 
 
-def save(folder: Path, model: nn.Module, params: dict, pieces: list[str]) -> None:
-    """Writes a model with a shared vocabulary for CTranslate2."""
+def load(workdir: Path) -> SavedModel:
+    """Returns a trained model with its vocabulary."""
+    return translation.load(saved_config.read_with_defaults(workdir), workdir)
+
+
+def save(folder: Path, model: nn.Module, params: dict, pieces: list[list[str]]) -> None:
+    """Writes a model for CTranslate2; `pieces` are those of source and target."""
     folder.mkdir(parents=True, exist_ok=True)
     flat = flax.traverse_util.flatten_dict(params, sep="/")
     arrays = {path: np.asarray(array, np.float32) for path, array in flat.items()}
-    ctranslate2_write.write(folder, model, arrays, [pieces, pieces])
+    ctranslate2_write.write(folder, model, arrays, pieces)
 
 
 def lines(arguments: argparse.Namespace) -> list[str]:

@@ -139,7 +139,7 @@ def measure_run(folder: Path, copies: int) -> list[float]:
         _, status, usage = os.wait4(process.pid, 0)
         assert status == 0, command
         steps = [x for x in log.read(place / "run") if x["kind"] == "train"]
-        [start] = log.read(place / "run", "starts.jsonl")
+        [start] = log.read(place / "run", log.STARTS)
         prepared = datetime.datetime.fromisoformat(start["time"]).timestamp() - begun
         return [steps[1]["tokens_per_second"], yardstick.peak_memory(usage), prepared]
 

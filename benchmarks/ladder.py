@@ -158,8 +158,9 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="an SVG file to draw into")
     arguments = parser.parse_args()
     *rows, last = map(read, sweep_file.read(SWEEP, arguments.folder))
-    if min(len(row.nats_KT) for row in rows) < 2:
-        parser.error(f"every row but {last.name} needs two finished seeds: run the sweep first")
+    seeds = {len(row.nats_KT) for row in rows}
+    if len(seeds) > 1 or min(seeds) < 2:
+        parser.error(f"all rows but {last.name} need the same number of finished seeds, 2 or more")
     law, laws, residuals = fit_rows(rows, np.random.default_rng(0))
     for name, x, low, high in zip(NAMES, plain(law), *interval(plain(laws)), strict=True):
         print(f"{name:6}{x:10.3g} ({low:.3g} to {high:.3g})")

@@ -50,10 +50,8 @@ def report(arguments: argparse.Namespace) -> None:
     shape |= {"clip_norm": config.optimizer.clip_norm, **config.optimizer.arguments}
     names = arguments.engines.split(",")
     pythons = {name: sys.executable if name == "this" else arguments.peers for name in names}
-    taken = yardstick.take_turns(
-        *("benchmarks.language_model_step", pythons, arguments.turns),
-        *("--shape", json.dumps(shape)),
-    )
+    module, options = "benchmarks.language_model_step", ("--shape", json.dumps(shape))
+    taken = yardstick.take_turns(module, pythons, arguments.turns, *options)
     print("tokens/s | ms a step (all turns) | first step, s | params | engine")
     for name, results in taken.items():
         seconds, first = ([x[key] for x in results] for key in ("seconds", "first"))
@@ -70,15 +68,15 @@ def turn(arguments: argparse.Namespace) -> None:
     """One engine's turn: its step's median, its start-up and its params, as JSON."""
     shape = json.loads(arguments.shape)
     if arguments.engine == "this":
-        step, params = ours(arguments.config, shape)
+        step, num_params = ours(arguments.config, shape)
     else:
-        step, params = theirs(shape, compiled=arguments.engine == "torch-compile")
+        step, num_params = theirs(shape, compiled=arguments.engine == "torch-compile")
     step()
     first = time.time() - START
     for _ in range(3):
         step()
     seconds = statistics.median(yardstick.timed(step, least=5, seconds=arguments.seconds))
-    print(json.dumps({"seconds": seconds, "first": first, "params": params}))
+    print(json.dumps({"seconds": seconds, "first": first, "params": num_params}))
 
 
 def ours(name: str, shape: dict) -> tuple[Callable[[], float], int]:

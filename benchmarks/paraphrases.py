@@ -1,4 +1,4 @@
-"""Makes pairs of sentences that say the same, or do not, of translations.
+"""Makes pairs of sentences, paraphrases or not, from translations.
 
     python -m benchmarks.paraphrases TATOEBA FOLDER
 
@@ -29,7 +29,7 @@ POOL = 13_000
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Returns the words of a text without case and punctuation: equal ones make equal texts."""
+    """Returns the words of a text without case and punctuation, by which texts are compared."""
     return tuple(re.findall(r"\w+", text.lower()))
 
 
@@ -45,7 +45,8 @@ def grouped(german: list[str], english: list[str]) -> dict[tuple, tuple[list, li
 
     def root(x: tuple) -> tuple:
         while (parent := parents.setdefault(x, x)) != x:
-            parents[x] = x = parents[parent]  # halves the path; the targets from left to right
+            parents[x] = parents[parent]  # halves the path
+            x = parents[x]
         return x
 
     for source, target in zip(german, english, strict=True):
@@ -56,8 +57,8 @@ def grouped(german: list[str], english: list[str]) -> dict[tuple, tuple[list, li
         group = root(("de", *source))
         texts[group] |= dict.fromkeys(targets.values())
         # Of translations a b c the pairs a b and b c; a pair of two sources counts once.
-        found = itertools.pairwise(targets.values())
-        pairs[group] |= {tuple(sorted(pair)): pair for pair in found}
+        neighbours = itertools.pairwise(targets.values())
+        pairs[group] |= {tuple(sorted(pair)): pair for pair in neighbours}
     return {group: ([*pairs[group].values()], [*texts[group]]) for group in texts}
 
 
@@ -66,12 +67,14 @@ def most_similar(groups: dict[tuple, tuple[list, list]]) -> list[tuple[str, str]
     owner = {text: g for g, (pairs, _) in groups.items() for pair in pairs for text in pair}
     owner = owner | {text: g for g, (_, texts) in groups.items() for text in texts}
     paired = sum(2 * len(pairs) for pairs, _ in groups.values())
-    texts, numbers = [*owner][: max(POOL, paired)], collections.defaultdict(lambda: len(numbers))
+    texts = [*owner][: max(POOL, paired)]
+    numbers = collections.defaultdict(lambda: len(numbers))  # {word: its row, in order of use}
     bags = [[numbers[word] for word in set(words(text))] for text in texts]
     has_VN = np.zeros((len(numbers), len(texts)), bool)
     for i, bag in enumerate(bags):
         has_VN[bag, i] = True
-    sizes_N, index = has_VN.sum(axis=0), {text: i for i, text in enumerate(texts)}
+    sizes_N = has_VN.sum(axis=0)
+    index = {text: i for i, text in enumerate(texts)}
     group_N = np.unique([str(owner[text]) for text in texts], return_inverse=True)[1]
     chosen = set()
 
@@ -80,9 +83,10 @@ def most_similar(groups: dict[tuple, tuple[list, list]]) -> list[tuple[str, str]
         common_N = has_VN[bag].sum(axis=0)
         overlap_N = common_N / (sizes_N + len(bag) - common_N)
         overlap_N[group_N == group_N[index[text]]] = -1
-        found = ((overlap_N[i], (text, texts[i])) for i in np.argsort(-overlap_N, kind="stable"))
+        ranked = np.argsort(-overlap_N, kind="stable")
+        candidates = ((overlap_N[i], (text, texts[i])) for i in ranked)
         # A pair is made once, whichever of its texts comes first.
-        return next(x for x in found if not {x[1], x[1][::-1]} & chosen)
+        return next(x for x in candidates if not {x[1], x[1][::-1]} & chosen)
 
     for pair in (pair for pairs, _ in groups.values() for pair in pairs):
         chosen.add(max(map(nearest, pair))[1])

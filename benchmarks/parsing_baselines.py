@@ -122,9 +122,9 @@ class Grammar:
 
     def parse(self, words: Sequence[str]) -> Tree | None:
         """Returns the likeliest tree; None if the grammar has no tree."""
-        n, tokens = len(words), map(self.token, words)
+        n = len(words)
         chart = np.full((n, n + 1, len(self.labels)), -np.inf, np.float32)  # [start, stop, label]
-        for i, token in enumerate(tokens):
+        for i, token in enumerate(map(self.token, words)):
             chart[i, i + 1] = self.lexicon[token if token in self.lexicon else ""]
         for length in range(2, n + 1):
             for i in range(n - length + 1):
@@ -174,14 +174,15 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=None, help="the first of dev.trees")
     arguments = parser.parse_args()
     load = lambda split: treebank.load(split, directory=arguments.folder, key=split).trees
-    grammar, gold = Grammar(load("train.trees")), load("dev.trees")[: arguments.sentences]
+    grammar = Grammar(load("train.trees"))
+    gold = load("dev.trees")[: arguments.sentences]
     print(
         f"{len(grammar.label_R):,} rules, {len(grammar.labels):,} labels, {len(gold):,} sentences"
     )
     is_short = [0 < len(tree.words) <= arguments.longest for tree in gold]
 
     def report(name: str, parsed: Sequence[Tree | None]) -> None:
-        short, every = [], [*zip(parsed, gold, strict=True)]
+        every = [*zip(parsed, gold, strict=True)]
         short = [pair for pair, chosen in zip(every, is_short, strict=True) if chosen]
         for which, pairs in ((f"up to {arguments.longest} words", short), ("all", every)):
             if all(tree is not None for tree, _ in pairs):

@@ -80,6 +80,8 @@ def turn(arguments: argparse.Namespace, engine: str) -> tuple[str, dict]:
                 ask(http.client.HTTPConnection("127.0.0.1", arguments.port), ".")
                 break
             except ConnectionRefusedError:
+                if server.poll() is not None:
+                    sys.exit(f"the server {engine} ended with status {server.returncode}")
                 time.sleep(0.2)
         lines, by_clients = decode.lines(arguments), {}
         for clients in CLIENTS:

@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--positions", type=int, default=2048, help="of a step, per side")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each length in a turn")
-    parser.add_argument("--picture", type=Path, help="a file to draw into: .svg, .png or .pdf")
+    parser.add_argument("--picture", type=Path, help="an SVG file to draw into")
     parser.add_argument("--json", type=Path, help="a file for {config: ms of each length}")
     parser.add_argument("--engine", help="one command line's turn (for the program itself)")
     arguments = parser.parse_args()
@@ -113,22 +113,18 @@ def turn(arguments: argparse.Namespace) -> None:
 
 def draw(times: dict[str, list[float]], lengths: list[int], arguments: argparse.Namespace) -> None:
     """Draws a line for each config."""
-    import matplotlib
+    from benchmarks import table1
+    from transformer.tools.pages import charts
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
-    for name, of_config in times.items():
-        axes.plot(lengths, of_config, marker="o", label=name)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(lengths, map(str, lengths))
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel(f"positions of a row; {arguments.positions} in a step")
-    axes.set_ylabel("ms a training step")
-    axes.legend()
-    axes.grid(alpha=0.3)
-    figure.savefig(arguments.picture)
+    x, y = "positions of a row", "ms a training step"
+    values = [
+        {x: n, y: milliseconds, "config": name}
+        for name, of_config in times.items()
+        for n, milliseconds in zip(lengths, of_config, strict=True)
+    ]
+    title = f"{arguments.positions} positions in a step"
+    chart = table1.panel(title, values, x, y, "config", {"zero": True})
+    arguments.picture.write_text(charts.svg(chart), "utf-8")
 
 
 if __name__ == "__main__":

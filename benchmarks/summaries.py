@@ -14,10 +14,11 @@ Hedge Trimmer has it (Dorr, Zajic and Schwartz 2003). So it is what a rule says,
 would say: a model, which sees no tree, has to find the core of each sentence, to copy it, and to
 say it once. An article is in one split.
 
-The last command prints ROUGE-1, -2 and -L of the runs' test sets with 95 % intervals (and of a
-difference to the first run), of the lead baseline, the first k words with the k that is best on
-validation, the repeated trigrams, in percent of an output's trigrams, and the percentage of outputs
-whose first word is not in the text.
+The last command prints a line for the references, the lead baseline, each run, and the difference
+of each further run from the first. The baseline is the first k words of a text, with the k that is
+best on validation. The columns are ROUGE-1, -2 and -L, the percentage of an output's trigrams that
+are repeated, and the percentage of outputs whose first word is not in the text. All have 95 %
+intervals.
 """
 
 import argparse
@@ -173,7 +174,7 @@ def repeated(text: str) -> float:
 
 
 def scores(hypotheses: list[str], references: list[str], texts: list[str]) -> np.ndarray:
-    """Returns of each item what COLUMNS has, [5, N]."""
+    """Returns the COLUMNS of each item, [5, N]."""
     items = rouge.item_scores(hypotheses, references, rouge.words)
     pairs = zip(hypotheses, texts, strict=True)
     new = [100.0 * (x.partition(" ")[0] not in text.split()) for x, text in pairs]
@@ -188,7 +189,7 @@ def interval(items_N: np.ndarray) -> str:
 
 
 def score(workdirs: list[Path], folder: Path) -> None:
-    """Prints a line for the references, the lead baseline and each run."""
+    """Prints a line for the references, the lead baseline, each run and each difference."""
     read = lambda file: file.read_text(encoding="utf-8").splitlines()
     sides = lambda split: [read(folder / f"{split}.{side}") for side in ("text", "summary")]
     texts, summaries = sides("validation")
@@ -205,8 +206,10 @@ def score(workdirs: list[Path], folder: Path) -> None:
     width = max(map(len, table)) + 2
     print(" " * width + "".join(f"{x:24}" for x in COLUMNS) + "words")
     for name, columns in table.items():
-        length = np.mean([len(x.split()) for x in outputs[name]]) if name in outputs else ""
-        print(f"{name:{width}}" + "".join(f"{interval(x):24}" for x in columns) + f"{length:.4}")
+        line = f"{name:{width}}" + "".join(f"{interval(x):24}" for x in columns)
+        if name in outputs:  # a difference has no words
+            line += f"{np.mean([len(x.split()) for x in outputs[name]]):.4}"
+        print(line)
 
 
 def main() -> None:

@@ -265,9 +265,7 @@ def exponent(points: dict[int, float]) -> float | None:
     if len(last) < 3:
         return None
     x, y = ([math.log(z) for z in axis] for axis in zip(*last, strict=True))
-    x_mean, y_mean = statistics.mean(x), statistics.mean(y)
-    covariance = sum((a - x_mean) * (b - y_mean) for a, b in zip(x, y, strict=True))
-    return covariance / sum((a - x_mean) ** 2 for a in x)
+    return statistics.linear_regression(x, y).slope
 
 
 def overtakes(values: dict[str, dict], attention: dict[str, dict], quantity: str, d: int) -> str:
@@ -286,9 +284,10 @@ def overtakes(values: dict[str, dict], attention: dict[str, dict], quantity: str
     if not less[-1]:
         return "never"
     # The last length at which it costs more; lines between points are straight in logarithms.
-    i = max(i for i, x in enumerate(less) if not x)
-    (a, b), ratio = shared[i : i + 2], lambda n: math.log(points[n] / others[n])
-    share = ratio(a) / (ratio(a) - ratio(b))
+    last = max(i for i, is_less in enumerate(less) if not is_less)
+    a, b = shared[last : last + 2]
+    ratio_a, ratio_b = (math.log(points[n] / others[n]) for n in (a, b))
+    share = ratio_a / (ratio_a - ratio_b)
     return f"{round(a * (b / a) ** share, -1):,.0f}"
 
 

@@ -18,11 +18,12 @@ SIZES = {
 
 
 def transformer(size: str, dtype: str, **changes: int) -> tuple:
-    """(config, model), of random parameters' shapes; `changes` are of SIZES."""
+    """Returns (config, model) of one of SIZES, with `changes` to it, such as V=4000."""
     from configs import wmt_base
     from transformer.models import fields as model_fields
 
-    sizes, config = {**SIZES[size], **changes}, wmt_base.get_config()
+    sizes = SIZES[size] | changes
+    config = wmt_base.get_config()
     names = {"d_model": "D", "d_ff": "F", "num_heads": "H", "num_layers": "L"}
     config.model.update({name: sizes[letter] for name, letter in names.items()})
     config.model.dtype = dtype
@@ -31,9 +32,9 @@ def transformer(size: str, dtype: str, **changes: int) -> tuple:
 
 
 def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable[[], float]:
-    """A function that makes one update on random ids [B, S] and [B, T] below V, and gives its loss.
+    """Returns a function that makes one update on random ids, and returns its loss.
 
-    Every position is filled.
+    Ids [B, S] and [B, T] are below V. No position is padding.
     """
     import numpy as np
 
@@ -51,7 +52,7 @@ def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable
 
 
 def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], float]:
-    """A function that makes one update on a task's batch, and gives the loss."""
+    """Returns a function that makes one update on a task's batch, and returns its loss."""
     import functools
     import gc
 
@@ -94,7 +95,7 @@ def take_turn(
     environment: Mapping[str, str],
     python: str = sys.executable,
 ) -> dict:
-    """What an engine's turn prints, JSON on its last line, in a process of its own."""
+    """Runs an engine's turn in a process of its own, and returns the JSON of its last line."""
     command = [python, "-m", module, *sys.argv[1:], f"--engine={engine}", *options]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
@@ -103,7 +104,9 @@ def take_turn(
 def take_turns(
     module: str, pythons: Mapping[str, str], turns: int, *options: str, kept_memory: bool = True
 ) -> dict[str, list[dict]]:
-    """What each engine's turns print, one after the other, `turns` times; {engine: its Python}.
+    """Returns {engine: what its turns print}; `pythons` is {engine: its Python}.
+
+    In each of the `turns` all engines have a turn, one after the other.
 
     Memory is kept by the allocator that launch.py sets up, unless `kept_memory` is False.
     """
@@ -119,12 +122,12 @@ def take_turns(
 
 
 def peak_memory(usage: Any) -> float:
-    """The GB of a process, of its resource usage (whose KiB are Linux's)."""
+    """Returns the peak memory of a process in GB; Linux gives its resource usage in KiB."""
     return usage.ru_maxrss * 1024 / 1e9
 
 
 def timed(run: Callable[[], object], *, least: int, seconds: float) -> Sequence[float]:
-    """How long each run takes, of at least so many, for at least so many seconds."""
+    """Returns the seconds of each run, of at least `least` runs that take `seconds` in all."""
     times, begun = [], time.perf_counter()
     while len(times) < least or time.perf_counter() - begun < seconds:
         start = time.perf_counter()

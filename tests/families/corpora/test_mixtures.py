@@ -218,10 +218,7 @@ def test_each_source_of_an_evaluation_has_one_tag(config_of, monkeypatch):
     [
         ("[a", "data.train='mixture.toml' is not a TOML file: Expected"),
         ("", r"data.train has no pairs: mixture.toml needs a table \[CORPUS\]"),
-        (
-            TRAIN + 'weight = 2\n[b]\nfiles = "small"',
-            "either all corpora a weight above 0, or none",
-        ),
+        (TRAIN + 'weight = 2\n[b]\nfiles="small"', "either all corpora a weight above 0, or none"),
         ("temprature = 2.0", "temprature is unknown, expected temperature; did you mean temp"),
         ("temperature = 0.5", "toml: temperature must be a finite number >= 1.0, found 0.5"),
         ('[a]\nfile = "train"', "toml: a.file is unknown, expected .*; did you mean files"),
@@ -233,6 +230,7 @@ def test_each_source_of_an_evaluation_has_one_tag(config_of, monkeypatch):
         (TRAIN + "held_out = true", "a.held_out must be an integer >= 0, found True"),
         (TRAIN + "held_out = 300", "a.held_out must be below 300, its pairs, found 300"),
         (TRAIN + 'languages = ["de"]', "two different codes"),
+        (TRAIN + 'languages = ["de", "en", "de"]', "two different codes, found .'de', 'en', 'de'."),
     ],
 )
 def test_a_mixture_that_cannot_be_read_is_one_line(config_of, toml, words):

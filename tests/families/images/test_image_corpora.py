@@ -22,9 +22,8 @@ from transformer.families.images import image_corpora
 @pytest.fixture
 def load(tmp_path):
     def load(split, corpus="own_images"):
-        directory, data_dir = str(tmp_path / "images"), str(tmp_path / "data")
-        key = "config.data.train"
-        return image_corpora.load(corpus, split, directory=directory, data_dir=data_dir, key=key)
+        where = {"directory": str(tmp_path / "images"), "data_dir": str(tmp_path / "data")}
+        return image_corpora.load(corpus, split, **where, key="config.data.train")
 
     return load
 
@@ -77,11 +76,12 @@ def test_an_edited_split_is_prepared_again(load, tmp_path):
     assert {x.tobytes() for x in pixels(after)} == {(x // 2).tobytes() for x in images}
 
 
-def test_a_damaged_image_leaves_nothing_prepared(load, tmp_path):
-    images, _ = patterns(6)
-    write_class_folders(tmp_path / "images" / "train", images, ["cat", "dog"] * 3)
-    (tmp_path / "images" / "train" / "dog" / "1.png").write_bytes(encoded(images[0])[:-30])
-    with pytest.raises(UserError, match=r"dog/1.png is a damaged image"):
+@pytest.mark.parametrize(("count", "end"), [(6, -30), (1, 0)])  # cut, or all are empty
+def test_a_damaged_image_leaves_nothing_prepared(load, tmp_path, count, end):
+    images, _ = patterns(count)
+    write_class_folders(tmp_path / "images" / "train", images, (["dog", "cat"] * 3)[:count])
+    (tmp_path / "images" / "train" / "dog" / "0.png").write_bytes(encoded(images[0])[:end])
+    with pytest.raises(UserError, match=r"dog/0.png is a damaged image"):
         load("train")
     assert not list((tmp_path / "data").rglob("*.array_record*"))
 

@@ -6,7 +6,7 @@ from helpers import tiny
 from PIL import Image
 
 from transformer.families.images import images
-from transformer.families.images.images import View
+from transformer.families.images.images import ImageView as View
 
 AUGMENTED = View(8, 1, 1.0, padding=2, flip=True, min_area=0.3)
 

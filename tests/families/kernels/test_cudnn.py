@@ -69,10 +69,10 @@ def test_cudnn_is_refused_what_it_does_not_have(use_kernels, changes):
 @pytest.mark.parametrize(
     ("dtype", "T", "S", "plugin", "found"),
     [
-        (jnp.float32, 4, 6, "jax", "found float32, 4 queries, 6 keys and that plugin"),
+        (jnp.float32, 4, 6, "jax", "found float32, 4 queries, 6 keys and its CUDA plugin"),
         (jnp.bfloat16, 5, 6, "jax", "found bfloat16, 5 queries, 6 keys"),
         (jnp.bfloat16, 4, 7, "jax", "found bfloat16, 4 queries, 7 keys"),
-        (jnp.bfloat16, 4, 6, "no_module", "and no plugin"),
+        (jnp.bfloat16, 4, 6, "no_module", "and no CUDA plugin"),
     ],
 )
 def test_cudnn_needs_bfloat16_even_lengths_and_a_plugin(monkeypatch, dtype, T, S, plugin, found):

@@ -127,7 +127,7 @@ def test_a_term_may_begin_another_but_is_no_part_of_its_word():
     """As "eat" and "eaters": piece 8 goes on with a word."""
     every_table = table_model.tables(range(1), spread=1.5, size=V)
     options = {"phrases": padded([[(6, END), (6, 8, END)]]), "num_hypotheses": WIDTH}
-    options["goes_on"] = tuple(i == 8 for i in range(V))
+    options["continues"] = tuple(i == 8 for i in range(V))
     [found] = search(every_table, terminology, width=WIDTH, **options)
     expected = every_hypothesis(every_table[0])
     assert dict(found) == pytest.approx(

@@ -22,7 +22,7 @@ def added(run, options, by, source, text):
         return sum(math.log(min(1, max(x, 1e-6))) for x in np.sum(weights_TS, axis=0))
     names = ("target", "source") if by == "source" else ("source", "target")
     pair = dict(zip(names, (source, text), strict=True))
-    [(_, result)] = score.forced(run, [pair], options)
+    [(_, result)] = score.forced(run, [(1, pair)], options)
     return result.score
 
 
@@ -55,13 +55,11 @@ def test_an_over_long_hypothesis_is_last_in_each_call(answered, reversal_run, ca
     long, short = long | {"missing": ["x"]}, short | {"confidence": 0.1}
     asked = {"source": "b c", "missing": ["x"], "confidence": 0.9, "hypotheses": [long, short]}
     content = f"{json.dumps(asked)}\n{json.dumps(asked)}\n"
-    for _ in range(2):
+    for by in ("target", "coverage"):
         caplog.clear()
-        content = answered("rescore", reversal_run, content.encode())
-        assert [x.getMessage()[:7] for x in caplog.records if "pieces" in x.getMessage()] == [
-            "line 1:",
-            "line 2:",
-        ]
+        content = answered("rescore", reversal_run, content.encode(), **{"rescore.by": by})
+        warned = [x.getMessage()[:7] for x in caplog.records if "pieces" in x.getMessage()]
+        assert warned == ["line 1:", "line 2:"]
         for line in map(json.loads, content.splitlines()):
             assert (line["translation"], line["confidence"]) == ("c b", 0.1)
             assert "missing" not in line
@@ -76,11 +74,13 @@ def test_coverage_needs_the_attention_of_one_model(answered, reversal_run):
 
 
 def test_a_tag_need_not_be_covered(reversal_run):
-    run = translation.load(saved_config.read_config(reversal_run), reversal_run)
+    config = saved_config.read_config(reversal_run)
+    run, options = translation.load(config, reversal_run), config.decode
     cross_LHTS = attention_weights.pair_weights(run, "a b c", "c b")["cross"]
     covered_S = np.log(np.clip(cross_LHTS.mean(axis=(0, 1)).sum(axis=0), 1e-6, 1))
-    assert rescore.coverage(run, "b c", "c b", "a") == pytest.approx(covered_S[1:].sum())
-    assert rescore.coverage(run, "a b c", "c b", "") == pytest.approx(covered_S.sum())
+    assert rescore.coverage(run, 1, "a b c", "c b", options) == pytest.approx(covered_S.sum())
+    options.tag = "a"
+    assert rescore.coverage(run, 1, "b c", "c b", options) == pytest.approx(covered_S[1:].sum())
 
 
 @pytest.mark.parametrize(

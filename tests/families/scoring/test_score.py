@@ -48,12 +48,12 @@ def run(request):
     return random_run(request.param)
 
 
-def dicts(pairs):
-    return ({"source": source, "target": target} for source, target in pairs)
+def numbered(pairs):
+    return ((n, {"source": x, "target": y}) for n, (x, y) in enumerate(pairs, start=1))
 
 
 def forced(run, pairs, **changes):
-    return [found for _, found in score.forced(run, dicts(pairs), options(**changes))]
+    return [found for _, found in score.forced(run, numbered(pairs), options(**changes))]
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_no_more_than_a_chunk_is_read_ahead():
             read.append(number)
             yield "a b", "b a"
 
-    found = score.forced(random_run(), dicts(pairs()), options(chunk_lines=4))
+    found = score.forced(random_run(), numbered(pairs()), options(chunk_lines=4))
     for number, _ in zip(range(1, 14), found, strict=False):
         assert len(read) <= -(-number // 4) * 4
 

@@ -85,7 +85,7 @@ def test_texts_to_classify_that_have_their_labels_are_said_once(configure, tmp_p
         for number, line in enumerate([first, *lines], start=1):
             read(line, number)
         said = [record.getMessage() for record in caplog.records]
-        assert said == [classification.LABELLED] * (first in lines)
+        assert said == [classification.LABEL_WARNING] * (first in lines)
 
 
 @pytest.mark.slow

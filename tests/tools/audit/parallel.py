@@ -32,10 +32,10 @@ def scanned(pairs, *, codes=("xx", "yy"), max_length=128, pieces=None):
     """The `Lines` of the source and of the target; the toy languages are none that is known."""
     encoded = [(a.encode(), b.encode()) for a, b in pairs]
     texts = lambda: iter(encoded)
-    readers = [
-        line_measures.Reader(languages, script, max_length, pieces)
+    expected = [
+        line_measures.Expected(languages, script, max_length, pieces)
         for languages, script in zip(
             (codes, codes[::-1]), line_measures.side_scripts(texts), strict=True
         )
     ]
-    return line_measures.scan(texts, readers, lambda count: None)[:2]
+    return line_measures.scan(texts, expected, lambda count: None)[:2]

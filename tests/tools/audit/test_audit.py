@@ -211,11 +211,11 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "right"),
     [
-        (["--config.audit.drop=blank,doubled"], "drop must have names of blank, misaligned"),
-        (["--config.audit.drop="], "long, spelt, found ''"),
+        (["--config.audit.drop=blank,doubled"], "drop must be one of 'blank', 'misaligned'"),
+        (["--config.audit.drop="], "'long', 'spelt', found ''"),
         (["--config.audit.page=/proc/a.html"], "config.audit.page: cannot write in /proc"),
         (["--config.audit.lines=/proc/a.tsv"], "config.audit.lines: cannot write in /proc"),
-        (["--config.audit.lines=gs://a/b"], "config.audit.lines is a local path, found gs://a/b"),
+        (["--config.audit.lines=gs://a/b"], "lines must be a local path, found gs://a/b"),
         (["--config.data.train="], "config.data.train is empty"),
         (["--config.data.train=nothing"], "config.data.train='nothing': expected one of"),
         (["--config.vocabulary.model=no/where"], "model=no/where: expected WORKDIR"),

@@ -105,6 +105,6 @@ def test_what_is_missing_stale_or_damaged_is_told(workdir, validation, tmp_path,
     judged = {**validation, "calibrate.scores": str(tmp_path / "judge"), "calibrate.quality": 5.0}
     with pytest.raises(UserError, match=r"quality=5 must divide the lines: 400 of 400 .* is 7$"):
         answered("calibrate", folder, b"", **judged)
-    (tmp_path / "judge").write_text("7\n")
-    with pytest.raises(UserError, match=r"a number for each of the 400 lines .* found 1"):
+    (tmp_path / "judge").write_text("7\nnan\n")
+    with pytest.raises(UserError, match=r"a number for each of the 400 .* found 1 in 2 lines"):
         answered("calibrate", folder, b"", **judged)

@@ -15,7 +15,8 @@ PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]
 def engine(folder, model, params):
     """CTranslate2's own translator of what is written."""
     ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    ctranslate2_write.write(folder, model, weights.flatten(params), [PIECES, PIECES], positions=20)
+    flat = weights.flatten(params)
+    ctranslate2_write.write(folder, model, flat, [PIECES, PIECES], num_positions=20)
     return ctranslate2.Translator(str(folder), intra_threads=1)
 
 

@@ -1,6 +1,7 @@
 """--mode=export: a run's folder in the format of another program."""
 
 import contextlib
+import pathlib
 import shutil
 
 import numpy as np
@@ -178,11 +179,13 @@ def test_a_language_model_has_no_form_but_safetensors(tmp_path, monkeypatch):
     tiny.assert_same_bits(loaded.params, params)
 
 
-def test_only_a_new_folder_on_a_disk_is_written(tiny_run, exported, tmp_path):
+def test_only_a_new_folder_on_a_disk_is_written(tiny_run, exported, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "empty")
-    for place in [exported, tmp_path / "file", tmp_path / "link", epath.Path("gs://bucket/model")]:
+    monkeypatch.chdir(tmp_path / "empty")
+    places = [exported, tmp_path / "file", tmp_path / "link", pathlib.Path()]
+    for place in [*places, epath.Path("gs://bucket/model")]:
         with pytest.raises(UserError, match="must be a new or empty folder on a disk"):
             export(config_of(tiny_run), (place, tiny_run.workdir))
 

@@ -57,7 +57,7 @@ def test_what_is_read_is_written_and_read_again_to_the_bit(tmp_path):
     assert again == model
     tiny.assert_same_bits(read_params, params)
     assert read_vocab.fingerprint == vocab.fingerprint
-    assert foreign.config["vocabulary.shared"]
+    assert foreign.settings["vocabulary.shared"]
 
 
 @pytest.mark.slow
@@ -150,12 +150,12 @@ def test_a_config_that_does_not_fit_is_named(folder, changes, said):
 def test_what_a_search_does_is_read_from_the_newer_file(folder, tmp_path):
     _, model, params, vocab = read(folder)
     change(folder, num_beams=6, length_penalty=2)
-    assert marian.read(folder).config["decode.beam_width"] == 6
-    assert marian.read(folder).config["decode.length_alpha"] == 2.0
+    assert marian.read(folder).settings["decode.beam_width"] == 6
+    assert marian.read(folder).settings["decode.length_alpha"] == 2.0
     (tmp_path / "ours").mkdir()
     search = {"max_length": 64, "num_beams": 3, "length_penalty": 0.5, "early_stopping": True}
     marian.write(tmp_path / "ours", model, params, vocab, search)
-    config = marian.read(tmp_path / "ours").config
+    config = marian.read(tmp_path / "ours").settings
     assert (config["decode.beam_width"], config["decode.length_alpha"]) == (3, 0.5)
     assert config["decode.stopping"] == "full"
     (tmp_path / "ours" / "generation_config.json").write_text("[]")
@@ -228,7 +228,7 @@ def test_matrices_of_a_shared_vocabulary_that_are_not_tied_are_three(folder, nam
     change(folder, tie_word_embeddings=False)
     foreign, model, params, _ = read(folder)
     assert model.tied_embeddings == "none"
-    assert foreign.config["vocabulary.shared"]
+    assert foreign.settings["vocabulary.shared"]
     for side, name in (("source", "enc"), ("target", "dec"), ("output", "lm")):
         expected = values[there[name] if name in names else "model.shared.weight"]
         np.testing.assert_array_equal(

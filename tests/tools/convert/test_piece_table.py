@@ -58,8 +58,9 @@ def test_the_fingerprint_names_model_and_table(table):
 
 
 def test_a_damaged_table_is_named():
-    with pytest.raises(UserError, match=r"shared.pieces is not a table"):
-        piece_table.loads(b"[", "shared.pieces")
+    for content in (b"[", b"5", b"[1]", b'{"a": 1}'):
+        with pytest.raises(UserError, match=r"shared.pieces is not a table"):
+            piece_table.loads(content, "shared.pieces")
 
 
 def test_a_table_is_taken_over_as_a_folder(tmp_path):

@@ -45,8 +45,8 @@ def test_keys_are_shown_with_value_default_and_comment():
     assert titles[:3] == ["config", "config.data", "config.decode"]
 
 
-# Those that start from one run or one config.
-STARTS = {"config": "--config=parallel_text", "workdir": "--workdir={}"}
+# Those that start from one run, one config or one file of configs.
+STARTS = {"config": "--config=parallel_text", "workdir": "--workdir={}", "configs": "rows.toml"}
 FROM_ONE = [x for x, m in registry.MODES.items() if m.keys and m.start in STARTS and not m.folder]
 
 

@@ -36,6 +36,5 @@ def test_no_likely_name_is_missing():
     configs = [config_files.default_config(task) for task in registry.TASKS]
     keys = {key for config in configs for key in key_tables.flatten(config)}
     if len(configs) >= 5:  # in a fork, names of deleted families are there as well
-        assert key_names.ALSO_CALLED.keys() - keys == {
-            "optimizer.schedule.value"
-        }  # of optax's constant_schedule
+        # Of optax's constant_schedule.
+        assert key_names.ALSO_CALLED.keys() - keys == {"optimizer.schedule.value"}

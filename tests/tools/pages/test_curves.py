@@ -9,7 +9,8 @@ from transformer.tools.pages import curves
 
 
 def test_points_are_finite_and_evenly_thinned_to_the_newest():
-    lines = [{"step": i, "loss": x} for i, x in enumerate([math.nan, 1.0, math.inf, 2, "3", None])]
+    values = [math.nan, 1.0, math.inf, 2, "3", None, 10**400]
+    lines = [{"step": i, "loss": x} for i, x in enumerate(values)]
     assert curves.points([*lines, {"step": 9}], "loss") == [(1, 1.0), (3, 2)]
     points = curves.points([{"step": i, "loss": float(i)} for i in range(1, 10_001)], "loss")
     assert len(points) == curves.MAX_POINTS

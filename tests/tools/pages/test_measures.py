@@ -33,9 +33,9 @@ def test_the_interval_of_an_almost_perfect_translation_ends_at_100(metric):
 
 @pytest.mark.parametrize(("right", "count"), [(5, 10), (198, 200), (0, 20), (5, 5)])
 def test_wilsons_bounds_are_1_96_deviations_from_the_share(right, count):
-    """Each bound is a p with |share - p| = 1.96 sqrt(p (1 - p) / count)."""
+    """Each bound is a p with |share - p| = z sqrt(p (1 - p) / count), z = 1.95996."""
     share, *bounds = measures.wilson(right, count)
     assert share == right / count
     for p in bounds:
         assert 0 <= p <= 1
-        assert abs(share - p) == pytest.approx(1.96 * np.sqrt(p * (1 - p) / count), abs=1e-7)
+        assert abs(share - p) == pytest.approx(1.959964 * np.sqrt(p * (1 - p) / count), abs=1e-7)

@@ -25,5 +25,5 @@ def test_a_gradient_is_summed_over_devices_once(name):
     rows = jax.device_put((x, view), NamedSharding(mesh, PartitionSpec("data")))
     params = jax.device_put(params, NamedSharding(mesh, PartitionSpec()))
     text = tiny.jit(jax.grad(loss)).lower(params, *rows).compile().as_text()
-    sums = sum(run.count for run in program.runs(text) if run.instruction.op == "all-reduce")
+    sums = sum(x.count for x in program.executions(text) if x.instruction.op == "all-reduce")
     assert 0 < sums <= len(jax.tree.leaves(params))

@@ -64,7 +64,7 @@ def test_a_matrix_product_by_the_compiler_of_its_device(topology):
 
 
 def counts(text):
-    return {run.instruction.name: run[1:] for run in program.runs(text)}
+    return {x.instruction.name: x[1:] for x in program.executions(text)}
 
 
 def test_what_is_in_loops_runs_as_often_as_they_do(caplog):
@@ -88,7 +88,7 @@ def test_a_loop_of_unknown_length_is_counted_once_and_said(known, unknown, loop,
 
 
 def test_operands_and_arrays_are_read():
-    [taken] = [run.instruction for run in program.runs(PROGRAM) if run.instruction.name == "taken"]
+    [taken] = [x.instruction for x in program.executions(PROGRAM) if x.instruction.name == "taken"]
     assert (taken.operands, taken.called) == (["table", "ids"], ["rows"])
     shape = "(s32[]{:T(128)}, /*index=1*/bf16[4,8]{1,0:T(8,128)(2,1)S(1)}, pred[3])"
     assert program.arrays(shape) == [(4, False), (64, True), (3, False)]

@@ -24,7 +24,7 @@ from transformer.tools.plan.step_time import LAUNCH, Work
     ],
 )
 def test_a_group_sends_as_fast_as_its_slowest_link(device, group, expected):
-    assert step_time.rate(device, tuple(group)) == expected
+    assert step_time.group_bandwidth(device, tuple(group)) == expected
 
 
 def test_a_step_takes_the_longer_of_computation_and_communication():

@@ -54,6 +54,7 @@ GRID, KEYS = np.random.default_rng(0).standard_normal((2, 2, 3, 5))  # [H, W, D]
 DISTANCES = {"distance_keys": KEYS, "query": {"kernel": np.ones(3)}}
 LAYERS = {f"layers_{i}": {"self_attention": DISTANCES} for i in range(2)}
 NORMS = np.linalg.norm(KEYS, axis=1)
+ALIKE = GRID[1, 1] @ GRID[0, 2] / np.prod(np.linalg.norm(GRID[[1, 0], [1, 2]], axis=1))
 
 
 @pytest.mark.parametrize(
@@ -61,12 +62,7 @@ NORMS = np.linalg.norm(KEYS, axis=1)
     [
         (  # patches are compared with the middle one
             {"task": "image_classification", "positions": "learned"},
-            *({"position_grid": GRID}, 2 * 3),
-            {
-                (0, 2): GRID[1, 1]
-                @ GRID[0, 2]
-                / np.prod(np.linalg.norm(GRID[[1, 0], [1, 2]], axis=1))
-            },
+            *({"position_grid": GRID}, 2 * 3, {(0, 2): ALIKE}),
         ),
         (  # two layers and heads, five distances
             *({"positions": "shaw(max_distance=2)"}, {"decoder": LAYERS}, 2 * 2 * 5),
@@ -85,6 +81,8 @@ def test_one_heat_map(tmp_path, keys, params, count, values):
 
 
 def test_a_recurrent_model_has_no_positions(tmp_path):
+    """Nor are those drawn that the page has no text for."""
+    assert section(tmp_path, {}, positions="appended") is None
     run = workdirs.load(workdirs.write(tmp_path / "run"))
     del run.config.model.positions
     assert position_section.section(insides.inside(run, None, {}, [])) is None

@@ -93,7 +93,7 @@ def test_a_service_that_fails_gets_nothing_more_and_ends_nothing(tmp_path, caplo
     assert others == [("start", None), 10, 20, 30, "close"]
     assert [line["step"] for line in read(tmp_path)] == [10, 20, 30]
     for name in ("wandb", "mlflow"):
-        assert f"{name} gets nothing more: the service is down" in caplog.text
+        assert f"logging to {name} stopped: the service is down" in caplog.text
 
 
 def test_only_the_first_process_tracks_and_none_by_default(tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ import numpy as np
 from transformer.data import corpora, tokenizer
 from transformer.errors import UserError, did_you_mean
 
-# The fields of a corpus, {name: default}. Other values have the default's type, and are not below.
+# The fields of a corpus, {name: default}. A value has the default's type, and is at least it.
 FIELDS = {"files": "", "languages": [], "tag": "", "weight": 0.0, "held_out": 0, "seed": 0}
 FIELDS |= {"max_characters": 0, "max_ratio": 0.0}
 KINDS = {str: "a string", list: "a list", int: "an integer >= {}", float: "a finite number >= {}"}
@@ -49,12 +49,15 @@ def load(
     except (OSError, ValueError) as error:
         raise UserError(f"{key}={name!r} is not a TOML file: {error}") from error
     tables = {part: values.pop(part) for part in [*values] if isinstance(values[part], dict)}
-    options, members, parts = _checked(f"{name}: ", values, {"temperature": 1.0}), [], []
+    options = _checked(f"{name}: ", values, {"temperature": 1.0})
+    members, parts = [], []
     for part, table in tables.items():
-        fields = _checked(place := f"{name}: {part}.", table, FIELDS)
+        place = f"{name}: {part}."
+        fields = _checked(place, table, FIELDS)
         if fields["files"].endswith(".toml"):
             raise UserError(f"{place}files must not be a mixture, found {fields['files']!r}")
-        if len({*(sides := tuple(map(str, fields["languages"])) or languages)}) != 2:
+        sides = tuple(map(str, fields["languages"])) or languages
+        if len(sides) != 2 or sides[0] == sides[1]:
             raise UserError(f"{place}languages must be two different codes, found {[*sides]}")
         # Without the names of the files, so that the fingerprint is of their content.
         corpus = corpora.parallel_text(folder, fields.pop("files"), sides, f"{place}files")
@@ -62,12 +65,13 @@ def load(
         members.append((corpus, chosen, fields["tag"]))
         parts.append({"name": part, "size": len(chosen), **options, **fields})
     if not (size := sum(part["size"] for part in parts)):
-        table = "a table [CORPUS] with held_out" if held_out else "a table [CORPUS]"
-        raise UserError(f"{key} has no pairs: {name} needs {table}, or its filters drop all")
+        needed = "a table [CORPUS] with held_out" if held_out else "a table [CORPUS]"
+        raise UserError(f"{key} has no pairs: {name} needs {needed}, or its filters drop all")
     if len({part["weight"] > 0 for part in parts}) > 1:
         raise UserError(f"{name}: give either all corpora a weight above 0, or none")
     content = parts, held_out, [corpus.fingerprint for corpus, _, _ in members]
-    fingerprint, items = corpora.fingerprint("mixture", content), functools.partial(_items, members)
+    fingerprint = corpora.fingerprint("mixture", content)
+    items = functools.partial(_items, members)
     return corpora.Corpus(fingerprint, size, items, (str(folder / name),), tuple(parts))
 
 
@@ -77,11 +81,12 @@ def _checked(place: str, values: dict, defaults: dict) -> dict:
         if name not in defaults:
             names = f"{', '.join(defaults)}{did_you_mean(name, defaults)}"
             raise UserError(f"{place}{name} is unknown, expected {names}")
-        kind, default = type(defaults[name]), defaults[name]
-        # An integer is a number, too; not NaN, which no number exceeds.
-        is_right = type(value) in (kind, int if kind is float else kind) and value >= default
-        if not is_right or value == math.inf:
-            raise UserError(f"{place}{name} must be {KINDS[kind].format(default)}, found {value!r}")
+        default = defaults[name]
+        # An integer is a number, too. NaN is refused, because it is not >= the default.
+        kinds = (int, float) if isinstance(default, float) else (type(default),)
+        if type(value) not in kinds or not value >= default or value == math.inf:
+            expected = KINDS[type(default)].format(default)
+            raise UserError(f"{place}{name} must be {expected}, found {value!r}")
     return defaults | values
 
 

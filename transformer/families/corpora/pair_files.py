@@ -35,8 +35,9 @@ def load(folder: Path, name: str, languages: tuple[str, str], key: str) -> corpo
 
 def pairs(file: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """Yields the (source, target) pairs of a file; UserError for a pair without both texts."""
-    is_tsv, read = ".tsv" in file.suffixes, text_files.lines
-    for number, item in enumerate((_rows if file.suffix == ".parquet" else read)(file), start=1):
+    is_tsv = ".tsv" in file.suffixes
+    read = _rows if file.suffix == ".parquet" else text_files.lines
+    for number, item in enumerate(read(file), start=1):
         try:
             if is_tsv:
                 pair = item.split("\t")[:2]

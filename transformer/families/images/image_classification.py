@@ -13,7 +13,7 @@ from transformer.data.batches import Batches
 from transformer.data.packing import Rows
 from transformer.errors import UserError, quantity
 from transformer.families.images import images
-from transformer.families.images.images import LabelledImages, View
+from transformer.families.images.images import ImageView, LabelledImages
 from transformer.families.labels import class_names, classifiers
 from transformer.tasks import splits
 from transformer.tasks.evaluation import Evaluation
@@ -88,7 +88,7 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
         model,
         batches_of(config, corpus, class_ids(corpus, names, split), evaluation_view(config), None),
         split=split,
-        # The set is named after its files, but of two idx files only after that of the images.
+        # A result is named after the files of its split; of two idx files, after the images' file.
         files=corpus.files[:1],
         dataset={"image": image_names, "label": image_labels},
         labels=names,
@@ -111,9 +111,7 @@ def build(config: ConfigDict, workdir: Path) -> Task:
     return make_task(config, workdir, sizes(config, workdir), batches, about)
 
 
-def reader(
-    config: ConfigDict, workdir: Path
-) -> Callable[[str | np.ndarray, int], dict[str, np.ndarray]]:
+def reader(config: ConfigDict, workdir: Path) -> Callable:
     """Returns read(path, line number) -> {'images': [size, size, channels]}, of a PNG or JPEG.
 
     Instead of a path, it also takes an image, uint8 [height, width, channels].
@@ -137,10 +135,10 @@ def labelled_images(config: ConfigDict, split: str) -> LabelledImages:
     # Imported here, because it imports TFDS.
     from transformer.families.images import image_corpora
 
-    data, (name, key) = config.data, splits.name_and_key(config, split)
-    return image_corpora.load(
-        data.corpus, name, directory=data.directory, data_dir=data.data_dir, key=key
-    )
+    data = config.data
+    name, key = splits.name_and_key(config, split)
+    where = {"directory": data.directory, "data_dir": data.data_dir, "key": key}
+    return image_corpora.load(data.corpus, name, **where)
 
 
 def class_ids(corpus: LabelledImages, names: tuple[str, ...], split: str) -> np.ndarray:
@@ -154,7 +152,7 @@ def class_ids(corpus: LabelledImages, names: tuple[str, ...], split: str) -> np.
 
 
 def batches_of(
-    config: ConfigDict, corpus: LabelledImages, ids: np.ndarray, view: View, seed: int | None
+    config: ConfigDict, corpus: LabelledImages, ids: np.ndarray, view: ImageView, seed: int | None
 ) -> Batches:
     """Returns the batches of a corpus, one image per row; shuffled by `seed`, in order if None."""
     threads = config.data.num_threads or os.cpu_count()
@@ -164,11 +162,11 @@ def batches_of(
     return Batches([rows], config.data.batch_images, seed, assemble)
 
 
-def evaluation_view(config: ConfigDict) -> View:
+def evaluation_view(config: ConfigDict) -> ImageView:
     """Returns the view of evaluation and --mode=classify: the central square, unaugmented."""
-    return View(config.data.size, config.data.channels, config.data.central_crop)
+    return ImageView(config.data.size, config.data.channels, config.data.central_crop)
 
 
-def training_view(config: ConfigDict) -> View:
+def training_view(config: ConfigDict) -> ImageView:
     """Returns the view of training: evaluation's, with the config's augmentation."""
-    return View(**{name: config.data[name] for name in View._fields})
+    return ImageView(**{name: config.data[name] for name in ImageView._fields})

@@ -8,7 +8,6 @@ import functools
 import io
 import itertools
 import math
-import os
 import pathlib
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +20,7 @@ from tensorflow_datasets.datasets.imagenet2012 import imagenet2012_dataset_build
 from tensorflow_datasets.image_classification import cifar
 
 from transformer.data import tfds_corpora
-from transformer.data.corpora import fingerprint, local_folder
+from transformer.data.corpora import fingerprint, folder, local_folder
 from transformer.errors import UserError, check_value
 from transformer.families.images import image_files
 from transformer.families.images.image_files import ImageFiles
@@ -50,7 +49,7 @@ class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
     """
 
     VERSION = tfds.core.Version("1.0.0")
-    NAMES = "name"  # the feature that identifies an image
+    NAME_KEY = "name"  # the feature that identifies an image
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = {
@@ -71,7 +70,7 @@ class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
         # TFDS writes shards sequentially, so they can share an iterator: the first takes images 0
         # to `size` - 1, and the second continues. The last takes the rest, which exhausts the
         # iterator and thus ends the progress line.
-        num_shards = math.ceil(images.num_bytes / SHARD_BYTES)
+        num_shards = 1 + images.num_bytes // SHARD_BYTES
         size = math.ceil(total / num_shards)
         shard = functools.partial(itertools.islice, examples, size)
         last = functools.partial(itertools.islice, examples, None)
@@ -81,7 +80,7 @@ class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
 class Cifar10(cifar.Cifar10, skip_registration=True):
     """Prepares TFDS's CIFAR-10 with PNGs by Pillow, where TFDS uses TensorFlow."""
 
-    NAMES = "id"
+    NAME_KEY = "id"
 
     def _generate_examples(
         self, split_prefix: str, filepaths: Iterable[str]
@@ -102,13 +101,13 @@ class Imagenet2012(imagenet.Builder, skip_registration=True):
     test split is left out, because its labels are not public.
     """
 
-    NAMES = "file_name"
+    NAME_KEY = "file_name"
     pkg_dir_path = tfds.core.tfds_path("datasets/imagenet2012")
     ARCHIVES = ("ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar")
 
     def _split_generators(self, dl_manager: Any) -> dict[str, Iterator]:
-        folder = pathlib.Path(dl_manager.download_dir, "manual")
-        train, validation = archives = [folder / name for name in self.ARCHIVES]
+        manual = pathlib.Path(dl_manager.download_dir, "manual")
+        train, validation = archives = [manual / name for name in self.ARCHIVES]
         if missing := [str(file) for file in archives if not file.exists()]:
             raise UserError(
                 f"imagenet2012: {' and '.join(missing)} not found: register at "
@@ -151,13 +150,16 @@ def load(
     """
     check_value("data.corpus", corpus, tuple(KNOWN))
     data_dir = local_folder(data_dir)
-    # Own images are prepared as one split, 'images': for 'train[:90%]' TFDS reads 'images[:90%]'.
     stem, bracket, part = split.partition("[")
-    kind, files, config = KNOWN[corpus], (), None
+    kind = KNOWN[corpus]
+    files, config = (), None
     if corpus == OWN:
-        images = image_files.find(pathlib.Path(os.path.expanduser(directory)), stem, key)
+        images = image_files.find(folder(directory), stem, key)
         name = f"{len(images.classes)}-classes-{images.digest[:16]}"
-        files, stem, config = images.files, "images", OwnConfig(name=name, images=images)
+        config = OwnConfig(name=name, images=images)
+        files = images.files
+        # They are prepared as one split, 'images': for 'train[:90%]' TFDS reads 'images[:90%]'.
+        stem = "images"
     builder = tfds_corpora.prepare_corpus(kind, config, data_dir)
     split_of_builder = stem + bracket + part
     try:
@@ -175,4 +177,4 @@ def load(
     skip = {"image": tfds.decode.SkipDecoding()}
     records = builder.as_data_source(split=split_of_builder, decoders=skip)
     classes = tuple(builder.info.features["label"].names)
-    return LabelledImages(fingerprint(corpus, content), classes, records, kind.NAMES, files)
+    return LabelledImages(fingerprint(corpus, content), classes, records, kind.NAME_KEY, files)

@@ -25,7 +25,7 @@ class LabelledImages:
     fingerprint: str  # of the content
     classes: tuple[str, ...]
     records: Sequence[dict]  # the TFDS data source: {'image': PNG or JPEG, 'label': index, ...}
-    names: str  # the key of the image's name in a record
+    name_key: str  # the key of the image's name in a record
     files: tuple[str, ...] = ()  # of own images: the folder, or the two idx files
 
     def __len__(self) -> int:
@@ -37,11 +37,11 @@ class LabelledImages:
         return (
             [record["image"] for record in records],
             np.array([record["label"] for record in records], np.int64),
-            [record[self.names].decode() for record in records],
+            [record[self.name_key].decode() for record in records],
         )
 
 
-class View(NamedTuple):
+class ImageView(NamedTuple):
     """The map from an image to an array [size, size, channels].
 
     Without augmentation (padding 0, flip False, min_area 0) the array is the central square of the
@@ -57,7 +57,7 @@ class View(NamedTuple):
     min_area: float = 0.0
 
 
-def example(rows: int, view: View) -> dict:
+def example(rows: int, view: ImageView) -> dict:
     """Returns the shapes and dtypes of a batch from `assemble`, as ShapeDtypeStructs."""
     shape = (rows, view.size, view.size, view.channels)
     return {
@@ -70,7 +70,7 @@ def example(rows: int, view: View) -> dict:
 def assemble(
     images: LabelledImages,
     class_ids: np.ndarray,
-    view: View,
+    view: ImageView,
     num_threads: int,
     items: np.ndarray,
     row_of_item: np.ndarray,
@@ -122,7 +122,7 @@ def from_pixels(pixels: np.ndarray) -> Image.Image:
     return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
-def viewed(image: Image.Image, view: View, rng: np.random.Generator | None) -> np.ndarray:
+def viewed(image: Image.Image, view: ImageView, rng: np.random.Generator | None) -> np.ndarray:
     """Crops, resizes and augments an image by `rng`; returns uint8 [size, size, channels]."""
     box = random_box(image.size, view.min_area, rng) if view.min_area else None
     box = box or central_box(image.size, view.central_crop)

@@ -47,7 +47,7 @@ class ConvolutionalStem(nn.Module):
         for channels in self._channels():
             for stride in (2, *[1] * (self.depth - 1)):
                 convolution = nn.Conv(channels, (3, 3), (stride, stride), dtype=self.dtype)
-                # Not as in the paper: no batch normalisation, so that images are independent.
+                # The paper's batch normalisation would make the images depend on each other.
                 x_BHWC = nn.relu(nn.LayerNorm(dtype=self.dtype)(convolution(x_BHWC)))
         return nn.Conv(self.d_model, (1, 1), dtype=self.dtype)(x_BHWC)
 

@@ -23,7 +23,8 @@ Array = jax.Array
 
 def fused_attention(layer: MultiHeadAttention) -> Callable[..., Array]:
     """Returns `by_cudnn`; UserError for a layer that the kernel does not support."""
-    options, (key_size, value_size) = layer.options, head_sizes(layer.options)
+    options = layer.options
+    key_size, value_size = head_sizes(options)
     if not (
         (options.score, options.attention_dropout_rate) == ("scaled_dot", 0)
         and not positions.overrides(type(layer.positions), "scores", "context")
@@ -33,7 +34,8 @@ def fused_attention(layer: MultiHeadAttention) -> Callable[..., Array]:
         raise UserError(
             "config.kernels='cudnn' needs config.model.score='scaled_dot', heads of one size (8, "
             "16, ... 128), attention_dropout_rate=0 and positions that change no scores, found "
-            f"positions={options.positions!r}: set it to 'tuned'"
+            f"{options.score!r}, {key_size} and {value_size}, {options.attention_dropout_rate} and "
+            f"{options.positions!r}: set config.kernels='tuned'"
         )
     return by_cudnn
 
@@ -49,7 +51,7 @@ def by_cudnn(q_BTHK: Array, keys_values: tuple[Array, Array], mask_BTS: Array) -
         raise UserError(
             "config.kernels='cudnn' needs config.model.dtype='bfloat16', an even number of "
             f"positions and jax[cuda13], found {dtype}, {T} queries, {S} keys and "
-            f"{'that' if installed else 'no'} plugin: set it to 'tuned'"
+            f"{'its' if installed else 'no'} CUDA plugin: set config.kernels='tuned'"
         )
     fused_by = lambda name: functools.partial(fused, implementation=name)
     return jax.lax.platform_dependent(

@@ -38,10 +38,10 @@ def fused_residual(layer: PostNorm) -> Callable[[Array, Array], Array] | None:
 
     def fused(x_BTD: Array, y_BTD: Array) -> Array:
         key = jax.random.key_data(dense.Dropout(rate, name="dropout").make_rng("dropout"))[:2]
-        x_ND, y_ND = (x.reshape(-1, D).astype(layer.dtype) for x in (x_BTD, y_BTD))
-        scale_D, bias_D = (layer.variables["params"]["layer_norm"][x] for x in ("scale", "bias"))
-        out_ND = post_norm(rate, norm.fields["epsilon"], x_ND, y_ND, scale_D, bias_D, key)
-        return out_ND.reshape(x_BTD.shape)
+        as_rows = lambda x_BTD: x_BTD.reshape(-1, D).astype(layer.dtype)
+        params = layer.variables["params"]["layer_norm"]
+        operands = as_rows(x_BTD), as_rows(y_BTD), params["scale"], params["bias"], key
+        return post_norm(rate, norm.fields["epsilon"], *operands).reshape(x_BTD.shape)
 
     return fused
 
@@ -143,5 +143,6 @@ def _dropped(rate: float, y_RD: Array, key: Ref) -> Array:
     R, D = y_RD.shape
     iota = functools.partial(jax.lax.broadcasted_iota, jnp.uint32)
     rows, columns = pl.program_id(0).astype(jnp.uint32) * R + iota((R, 1), 0), iota((1, D), 1)
+    # With D = 8, columns 1 and 5 have the low and the high half of word 1.
     words = tuned.words((key[0], key[1]), rows, columns % (D // 2))
     return dense.drop(y_RD, jnp.where(columns < D // 2, words & 0xFFFF, words >> 16), rate)

@@ -71,8 +71,9 @@ def norm(tree: Tree, axis: str | None) -> Array:
 
 def random_words(key: Array, shape: tuple[int, ...]) -> Array:
     """Returns random uint32; on NVIDIA's GPUs by `hashed`, else by JAX's generator."""
-    hashed_to, drawn = (functools.partial(f, shape=shape) for f in (hashed, jax.random.bits))
-    return jax.lax.platform_dependent(key, cuda=hashed_to, default=drawn)
+    hashes = functools.partial(hashed, shape=shape)
+    bits = functools.partial(jax.random.bits, shape=shape)
+    return jax.lax.platform_dependent(key, cuda=hashes, default=bits)
 
 
 def hashed(key: Array, shape: tuple[int, ...]) -> Array:

@@ -79,22 +79,22 @@ def fingerprint(labels: Sequence[str]) -> str:
 
 
 def class_ids(
-    names: Sequence[str], labels: Sequence[str], *, place: Callable[[int], str]
+    labels: Sequence[str], classes: Sequence[str], *, place: Callable[[int], str]
 ) -> np.ndarray:
     """Returns the class id of each item's label, int32.
 
     UserError for a label that training lacks; place(i) is the origin of item i, such as
     'test.tsv, line 3'.
     """
-    # A dict, because `labels.index` would search 1,000 classes for each of a million images.
-    ids = {label: i for i, label in enumerate(labels)}
-    for i, name in enumerate(names):
-        if name not in ids:
-            shown = ", ".join(labels[:10]) + (", ..." if len(labels) > 10 else "")
+    # A dict, because `classes.index` would search 1,000 classes for each of a million images.
+    ids = {name: i for i, name in enumerate(classes)}
+    for i, label in enumerate(labels):
+        if label not in ids:
+            shown = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
             raise UserError(
-                f"{place(i)}: the label {name!r} is in no training item; the classes are {shown}"
+                f"{place(i)}: the label {label!r} is in no training item; the classes are {shown}"
             )
-    return np.array([ids[name] for name in names], np.int32)
+    return np.array([ids[label] for label in labels], np.int32)
 
 
 def _text(labels: Sequence[str]) -> bytes:

@@ -75,7 +75,8 @@ def evaluation(
     """Returns the `Evaluation` of a split, which scores params on every item.
 
     `batches` has the split's items in order (seed None), one per row. `dataset` has the columns
-    'label' and `unit` ('text' or 'image'). `remedy` names the key to lower if memory is short.
+    'label' and `unit` ('text', 'pair' or 'image'). `remedy` names the key to lower if memory is
+    short.
 
     Scores are 'accuracy', 'macro_f1' (the mean F1 over classes that occur among the items or the
     predictions) and the mean of each further sum of the loss. Outputs are `dataset`, 'prediction'
@@ -97,12 +98,9 @@ def evaluation(
         targets, predictions, probabilities = (x[in_order] for x in values)
         weight = sums.pop("weight")
         counts = confusion(targets, predictions, len(labels))
-        scores = {
-            **{name: total / weight for name, total in sums.items()},
-            "accuracy": float((targets == predictions).mean()),
-            # F1 is NaN for classes without items and predictions; nanmean leaves them out.
-            "macro_f1": float(np.nanmean(precision_recall_f1(counts)[2])),
-        }
+        scores = {name: total / weight for name, total in sums.items()}
+        # F1 is NaN for classes without items and predictions; nanmean leaves them out.
+        scores["macro_f1"] = float(np.nanmean(precision_recall_f1(counts)[2]))
         probability = [f"{p:.4f}" for p in probabilities]
         outputs = report(counts, predictions, labels) | {"probability": probability}
         return scores, {**dataset, **outputs}
@@ -115,17 +113,13 @@ def evaluation(
         }
 
     count = len(batches.items)
+    columns = {"input": unit, "reference": "label", "output": "prediction"}
     return Evaluation(
         split=split,
         files=list(files),
         dataset=dataset,
         settings={f"{unit}s": count},
-        columns={
-            "input": unit,
-            "reference": "label",
-            "output": "prediction",
-            "measure": "probability",
-        },
+        columns={**columns, "measure": "probability"},
         score=score,
         rehearse=loss.rehearse,
         rows=rows,

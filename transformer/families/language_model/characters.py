@@ -71,7 +71,7 @@ def learn(texts: Iterable[str], **options: Any) -> bytes:
 
     `options` of other vocabularies, such as their size, are ignored. UserError for blank texts.
     """
-    characters = set().union(*texts)
+    characters = {character for text in texts for character in text}
     if not characters:
         raise UserError("the training text is blank: there are no characters to learn")
     # Sorted, so that ids do not depend on the order of the lines.

@@ -116,7 +116,7 @@ def blocks(
     inputs_BT = np.full((num_rows, 1), vocabulary.end, np.int32)
     kept = context // 2
     # Blocks must divide windows: a context of 24 has blocks of 4, a context of 10 blocks of 1.
-    block = math.gcd(math.gcd(context, kept), block)
+    block = math.gcd(context, kept, block)
     window = functools.partial(_window, params, model=model, context=context)
     never = (vocabulary.pad, vocabulary.start, vocabulary.unknown)
     advance = functools.partial(_advance, params, model=model, never=never, seed=seed, **options)

@@ -32,8 +32,8 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     """Reads prompts, lines or JSON objects, and writes their continuations in order.
 
     A continuation has `config.generate.max_tokens` tokens, or ends after `config.generate.lines`
-    line breaks. With `lines` 1 it is one line; otherwise an empty line follows it. A JSON object
-    gets "continuation", or "continuations" for several samples. On a terminal, or with
+    lines. With `lines` 1 it is one line; otherwise an empty line follows it. A JSON object gets
+    "continuation", or "continuations" for several samples. On a terminal, or with
     `config.generate.stream`, tokens are written as they are sampled. For a prompt longer than the
     context, a warning gives the part that the model sees.
     """
@@ -43,16 +43,16 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     stream = form == "text" and (interactive or options.stream)
     values = lines.columns(lines.read(sys.stdin.buffer), ("prompt",), needed=1, form=form)
     vocabulary = vocabularies.read(workdir, config)
-    prompts = read_prompts(values, vocabulary, config.data.context_length)
+    context = config.data.context_length
+    prompts = read_prompts(values, vocabulary, context)
     run = saved_model.load(config, workdir)
     # The context may be larger than in training, but not than the learned positions.
-    context = config.data.context_length
     fields.check_positions(run.model, context, f"config.data.context_length={context}")
     if interactive:
         logging.info("ready: type a prompt and press Enter; Ctrl-D ends")
     sample = sampler(config, run, vocabulary, block=1 if stream else continuations.BLOCK)
-    # An empty line ends a text of several lines.
-    end, samples = "" if options.lines == 1 else "\n", range(options.num_samples)
+    end = "" if options.lines == 1 else "\n"  # an empty line ends a text of several lines
+    samples = range(options.num_samples)
     size = 1 if stream or interactive else max(1, options.batch_size // len(samples))
     total, hidden = lines.count(sys.stdin.buffer), stream or interactive
     with progress.counter("generate", total=total, unit="prompt", hidden=hidden) as advance:
@@ -112,10 +112,9 @@ def read_prompts(values: Iterable[dict], vocabulary: Pieces, context: int) -> It
         ids = [i for text in texts for i in text][:-1]
         if len(ids) >= context:
             # A window starts with the last half of the previous window, and grows to the context.
-            what = f"the prompt has {len(ids)} tokens, of which the model sees"
-            seen = f"the last {context // 2 + 1} to {context}"
-            key = f"config.data.context_length={context}"
-            logging.warning("line %d: %s %s (%s)", number + 1, what, seen, key)
+            seen = f"{context // 2 + 1} to {context} (config.data.context_length={context})"
+            message = "line %d: the prompt has %d tokens, of which the model sees the last %s"
+            logging.warning(message, number + 1, len(ids), seen)
         if unknown := ids.count(vocabulary.unknown):
             what = f"the prompt has {quantity(unknown, 'character')} unknown to the vocabulary"
             logging.warning("line %d: %s", number + 1, what)

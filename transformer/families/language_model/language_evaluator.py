@@ -40,12 +40,9 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
         logging.warning("split %s: %s, and count as one token each", split, what)
     size = {"tokens": len(ids), **counts(dataset["text"]), "unknown": unknown}
     # Seed None keeps the windows, and thus `nats_of_tokens`, in the order of the stream.
-    batches = Batches(
-        [streams.windows(len(ids), data.context_length)],
-        config.evaluate.batch_tokens,
-        None,
-        functools.partial(streams.assemble, ids),
-    )
+    windows = streams.windows(len(ids), data.context_length)
+    assemble = functools.partial(streams.assemble, ids)
+    batches = Batches([windows], config.evaluate.batch_tokens, None, assemble)
     loss = SplitSums(
         batches,
         functools.partial(losses.sums_and_nats, model=model, options=tuple(config.loss.items())),
@@ -109,7 +106,7 @@ def counts(lines: Sequence[str]) -> dict[str, int]:
     return {
         "words": sum(len(line.split()) for line in lines),
         # Each line's break is a character, even the last line's.
-        "characters": int(np.sum([len(line) + 1 for line in lines])),
+        "characters": sum(len(line) + 1 for line in lines),
     }
 
 

@@ -99,7 +99,8 @@ class LanguageModel(nn.Module):
 
     def _embed(self, tokens_BT: Array, positions_BT: Array, *, train: bool) -> Array:
         """Embeds tokens with variance 1, adds the positions, and applies dropout."""
-        x_BTD, scale = self.embedding(tokens_BT), self.options.d_model**0.5
+        x_BTD = self.embedding(tokens_BT)
+        scale = self.options.d_model**0.5
         if self.options.positions == "learned":
             # Both tables are N(0, 1/d_model), because GPT's have equal variances.
             x_BTD = self.add_positions(x_BTD, positions_BT) * scale

@@ -30,14 +30,14 @@ summarise = losses.summarise
 
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
-    data = config.data
-    for key, tokens in (("data", data), ("evaluate", config.evaluate)):
+    length = config.data.context_length
+    for section in ("data", "evaluate"):
         # A row must fit into a batch.
-        check_value(f"{key}.batch_tokens", tokens.batch_tokens, f"at least {data.context_length}")
+        check_value(f"{section}.batch_tokens", config[section].batch_tokens, f"at least {length}")
     # A toy vocabulary of 8, because the run's may not be learnt yet.
     checked = model(config, {"vocab_size": 8})
-    what = f"config.data.context_length={data.context_length}"
-    saved_model.check_all_positions(config, checked, data.context_length, what)
+    what = f"config.data.context_length={length}"
+    saved_model.check_all_positions(config, checked, length, what)
     abstract_params(checked, example(config, 1))
     if config.evaluate.samples:
         fields.check_methods(checked, otherwise="; or set config.evaluate.samples=0")

@@ -44,8 +44,8 @@ def check(config: ConfigDict) -> None:
             f"config.data.test_lengths={lengths} must have a length of at most "
             f"config.data.max_length={data.max_length}, by which validation chooses the best params"
         )
-    row = row_length(config, data.max_length)
-    check_value("data.batch_tokens", data.batch_tokens, f"at least {row}")
+    tokens = row_length(config, data.max_length)
+    check_value("data.batch_tokens", data.batch_tokens, f"at least {tokens}")
     checked = model(config, sizes(config, None))
     longest = max(data.max_length, *lengths)
     positions = row_length(config, longest)
@@ -87,8 +87,8 @@ def row_length(config: ConfigDict, length: int) -> int:
 
 def loss(config: ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the answers}."""
-    answers = functools.partial(losses.token_loss, model=model, **LOSS)
-    return functools.partial(losses.with_filled, answers)
+    token_loss = functools.partial(losses.token_loss, model=model, **LOSS)
+    return functools.partial(losses.with_filled, token_loss)
 
 
 def build(config: ConfigDict, workdir: Path) -> Task:
@@ -139,7 +139,7 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
             random = np.random.default_rng((SPLITS.index(split), length, i))
             drawn.append(problem.draw(random, length, data.symbols))
     assemble = functools.partial(problems.assemble, lambda _, t, i: drawn[i])
-    answers = SplitSums(
+    split_sums = SplitSums(
         Batches(groups, config.evaluate.batch_tokens, None, assemble),
         functools.partial(_outcome, model=model),
         what=f"score {split}",
@@ -148,17 +148,18 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
     items, expected = zip(*drawn, strict=True)
     text = functools.partial(problems.text, problem=problem, symbols=data.symbols)
     dataset = {"item": [*map(text, items)], "answer": [*map(text, expected)]}
-    sizes = [len(x) for x in expected]  # answers per item
-    length_of_answer = np.repeat(np.repeat(lengths, count), sizes)
+    answer_counts = [*map(len, expected)]
+    # Item lengths 4 4 6 with 2 2 3 answers give 4 4 4 4 6 6 6.
+    length_of_answer = np.repeat(np.repeat(lengths, count), answer_counts)
 
     def score(params: dict) -> tuple[dict, dict]:
-        _, [predicted, nats] = answers.score(params)
+        _, [predicted, nats] = split_sums.score(params)
         right = predicted == np.concatenate(expected)
         seen = length_of_answer <= data.max_length
         scores = {"accuracy": float(right[seen].mean()), "loss": float(nats[seen].mean())}
         scores |= {f"accuracy_{x}": float(right[length_of_answer == x].mean()) for x in lengths}
         # Split the answers by item.
-        predictions = np.split(predicted, np.cumsum(sizes)[:-1])
+        predictions = np.split(predicted, np.cumsum(answer_counts)[:-1])
         return scores, {**dataset, "prediction": [*map(text, predictions)]}
 
     def rows(scores: dict) -> dict[str, str]:
@@ -173,7 +174,7 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
         settings={"items": len(items)},
         columns={"input": "item", "reference": "answer", "output": "prediction"},
         score=score,
-        rehearse=answers.rehearse,
+        rehearse=split_sums.rehearse,
         rows=rows,
     )
 

@@ -91,7 +91,10 @@ def assemble(
     for i, row in zip(items.tolist(), row_of_item.tolist(), strict=True):
         item, answers = draw(*key, i)
         end, first = len(item), len(item) - len(answers)
-        tokens[row, :end], positions[row, :end], segments[row, :end] = item, np.arange(end), 1
-        targets[row, first:end], weights[row, first:end] = answers, 1
+        tokens[row, :end] = item
+        positions[row, :end] = np.arange(end)
+        segments[row, :end] = 1
+        targets[row, first:end] = answers
+        weights[row, first:end] = 1
     inputs = {"tokens": tokens, "positions": positions, "segments": segments}
     return {"inputs": inputs, "targets": targets, "weights": weights}

@@ -27,8 +27,8 @@ def comet(config: ConfigDict) -> Callable:
     def score(
         sources: Lines, hypotheses: Lines, references: Sequence[Lines], vocabulary: Vocabulary
     ) -> dict[str, float]:
-        columns = zip(sources, hypotheses, references[0], strict=True)
-        items = [dict(zip(("src", "mt", "ref"), texts, strict=True)) for texts in columns]
+        rows = zip(sources, hypotheses, references[0], strict=True)
+        items = [{"src": source, "mt": output, "ref": first} for source, output, first in rows]
         model = package.load_from_checkpoint(checkpoint)
         return {"comet": float(model.predict(items, batch_size=16, gpus=0).system_score)}
 

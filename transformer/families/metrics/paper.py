@@ -25,8 +25,8 @@ def paper(config: ConfigDict) -> Callable:
     tokenise = tokeniser(config.data.target_language)
 
     def score(_: Lines, hypotheses: Lines, references: Sequence[Lines], __: Vocabulary) -> dict:
-        hypotheses, *references = ([*map(tokenise, x)] for x in (hypotheses, *references))
-        return with_interval("bleu_paper", multi_bleu(), hypotheses, references)
+        tokenised = [[*map(tokenise, texts)] for texts in (hypotheses, *references)]
+        return with_interval("bleu_paper", multi_bleu(), tokenised[0], tokenised[1:])
 
     return score
 

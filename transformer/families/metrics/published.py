@@ -47,7 +47,7 @@ def published(config: ConfigDict) -> Callable:
 def ter(config: ConfigDict) -> Callable:
     """Returns a function that returns the translation edit rate (Snover et al. 2006) of words.
 
-    In lower case, as sacreBLEU and tercom count it by default.
+    Case does not count, as by default in sacreBLEU and tercom.
     """
     return lambda _, hypotheses, references, __: with_interval("ter", TER(), hypotheses, references)
 
@@ -72,7 +72,7 @@ def with_interval(
 
 
 def over_long(sources: Lines, hypotheses: Lines, vocabulary: Vocabulary, extra: int) -> int:
-    """Returns how many outputs are as long as the search allows: it has probably cut them.
+    """Returns how many outputs are as long as the search allows, which has probably cut them.
 
     The limit is `extra` pieces (config.decode.extra_length) more than the source has. An output's
     pieces are those of its text, which may be fewer than the search has taken.

@@ -125,10 +125,6 @@ def sum_taps(weights_BTJH: Array, x_BPHC: Array) -> Array:
     return sum(taps).astype(x_BPHC.dtype)
 
 
-def _sum_taps_forward(weights_BTJH: Array, x_BPHC: Array) -> tuple[Array, tuple[Array, Array]]:
-    return sum_taps(weights_BTJH, x_BPHC), (weights_BTJH, x_BPHC)
-
-
 def _sum_taps_backward(operands: tuple[Array, Array], gradient_BTHC: Array) -> tuple[Array, Array]:
     weights_BTJH, x_BPHC = operands
     _, T, J, _ = weights_BTJH.shape
@@ -148,7 +144,7 @@ def _sum_taps_backward(operands: tuple[Array, Array], gradient_BTHC: Array) -> t
     return jnp.moveaxis(weights_gradient_JBTH, 0, 2), x_gradient
 
 
-sum_taps.defvjp(_sum_taps_forward, _sum_taps_backward)
+sum_taps.defvjp(lambda *operands: (sum_taps(*operands), operands), _sum_taps_backward)
 
 
 def _pad(x_BTD: Array, before: int, after: int) -> Array:

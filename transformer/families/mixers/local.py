@@ -30,9 +30,9 @@ class Local(SelfAttention):
 
     Long rows are cut into blocks of at least `window` positions. A block's queries attend to the
     keys of their own block, of the previous and, in an encoder, of the next block. Time and memory
-    are thus linear in T. Rows with no more keys are masked instead, and sow their weights; blocks
-    sow none, because they have no map [B, H, T, S]. Decoding keeps the keys and values of `window`
-    positions, however long the output.
+    are thus linear in T. Rows no longer than these two or three blocks are masked instead, and sow
+    their weights. Blocks sow none, because they have no map [B, H, T, S]. Decoding keeps the keys
+    and values of `window` positions, however long the output.
     """
 
     window: int
@@ -59,7 +59,8 @@ class Local(SelfAttention):
         if T == 1:
             # Overwrite position start - window, which is no longer near. Place r then holds the
             # last p <= start with p mod window = r: with window 4 and start 5, positions 4 5 2 3.
-            place, held_P = start % window, start - (start - jnp.arange(window)) % window
+            place = start % window
+            held_P = start - (start - jnp.arange(window)) % window
         else:
             # Unroll the ring from position start - window on, with T more places.
             keys_BHKN, values_BHNC = _roll(state, -start * W)
@@ -67,7 +68,8 @@ class Local(SelfAttention):
             state = Slots(
                 jnp.pad(keys_BHKN, (no, no, no, more)), jnp.pad(values_BHNC, (no, no, more, no))
             )
-            place, held_P = window, start - window + jnp.arange(window + T)
+            place = window
+            held_P = start - window + jnp.arange(window + T)
         queries = queries._replace(position=place, view=self._ring_view(queries, held_P))
         y_BQD, state = super().step(x_BQD, queries, state)
         if T > 1:
@@ -102,17 +104,17 @@ class Local(SelfAttention):
         segments_BT = 1 if view.segments_BT is None else view.segments_BT
         segments_BT = jnp.broadcast_to(segments_BT, (B, T))
         # From here on B is B * n, T the size of a block, S the size of two or three blocks.
-        own = functools.partial(blocks, size=self._block_size)
-        seen = functools.partial(own, before=1, after=0 if self.causal else 1)
-        queries_BT, keys_BS = own(positions_BT, axis=1), seen(positions_BT, axis=1)
+        in_blocks = functools.partial(blocks, size=self._block_size)
+        near_blocks = functools.partial(in_blocks, before=1, after=0 if self.causal else 1)
+        queries_BT, keys_BS = in_blocks(positions_BT, axis=1), near_blocks(positions_BT, axis=1)
         # Padding, including that of blocks, is in segment 0.
-        mask_BTS = same_segment(own(segments_BT, axis=1), seen(segments_BT, axis=1))
+        mask_BTS = same_segment(in_blocks(segments_BT, axis=1), near_blocks(segments_BT, axis=1))
         mask_BTS &= self._are_near(queries_BT, keys_BS)
         if self.causal:
             mask_BTS &= queries_BT[:, :, None] >= keys_BS[:, None, :]
-        keys_values = seen(k_BHKS, axis=3), seen(v_BHSC, axis=2)
+        keys_values = near_blocks(k_BHKS, axis=3), near_blocks(v_BHSC, axis=2)
         view = View(mask_BTS, queries_BT, keys_BS)
-        context_BTHC, _ = self.attend_to(own(q_BTHK, axis=1), keys_values, view, train=train)
+        context_BTHC, _ = self.attend_to(in_blocks(q_BTHK, axis=1), keys_values, view, train=train)
         # [B * n, size, H, C] -> [B, n * size, H, C], the last block without its padding.
         return context_BTHC.reshape(B, -1, H, context_BTHC.shape[-1])[:, :T]
 

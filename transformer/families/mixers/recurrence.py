@@ -42,7 +42,8 @@ class Lstm(nn.Module):
         self.recurrent = [self.param(f"{x}_recurrent", _orthogonal, (E, 4 * E)) for x in names]
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
-        x_BTF, carry = self.input(x_BTD), self._zeros(len(x_BTD))
+        x_BTF = self.input(x_BTD)
+        carry = self._zeros(len(x_BTD))
         if self.causal:
             return self._read(0, x_BTF, view.segments_BT, carry)[0]
         forward_BTF, backward_BTF = jnp.split(x_BTF, 2, axis=-1)
@@ -59,8 +60,8 @@ class Lstm(nn.Module):
         return chunked_scan.step_beams(read, self.input(x_BQD), queries, state)
 
     def multiply_adds(self, length: int) -> int:
-        D, directions = self.options.d_model, 1 if self.causal else 2
-        return 4 * D * D + 4 * D * D // directions
+        D = self.options.d_model
+        return 4 * D * D + 4 * D * D // (1 if self.causal else 2)
 
     def _zeros(self, *shape: int) -> tuple[Array, Array]:
         """Returns the state (c, h) before a text."""
@@ -133,5 +134,5 @@ read_positions.defvjp(_forward, _backward)
 def _orthogonal(key: Array, shape: tuple[int, int]) -> Array:
     """Draws an orthogonal matrix [E, E] for each of the four gates, concatenated [E, 4 E]."""
     # The square blocks of an orthogonal [E, 4 E] would not be orthogonal.
-    square, init = (shape[0], shape[0]), nn.initializers.orthogonal()
-    return jnp.concatenate([init(k, square) for k in jax.random.split(key, 4)], axis=1)
+    init = functools.partial(nn.initializers.orthogonal(), shape=(shape[0], shape[0]))
+    return jnp.concatenate([init(k) for k in jax.random.split(key, 4)], axis=1)

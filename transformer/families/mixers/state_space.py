@@ -60,17 +60,17 @@ class StateSpace(nn.Module):
         return self.outer(y_BTF * nn.silu(z_BTF))
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> tuple[Array, Array]:
-        beams, F = (len(x_BTD), num_beams), self.expand * self.options.d_model
-        inputs_BWIF = jnp.zeros((*beams, self.width - 1, F), self.dtype)
-        return inputs_BWIF, jnp.zeros((*beams, self.state_size, F), jnp.float32)
+        B, F = len(x_BTD), self.expand * self.options.d_model
+        inputs_BWIF = jnp.zeros((B, num_beams, self.width - 1, F), self.dtype)
+        return inputs_BWIF, jnp.zeros((B, num_beams, self.state_size, F), jnp.float32)
 
     def step(self, x_BQD: Array, queries: Queries, state: tuple) -> tuple[Array, tuple]:
-        def step(x_BTD: Array, arrays: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
+        def read(x_BTD: Array, arrays: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
             u_BTF, z_BTF = jnp.split(self.inner(x_BTD), 2, axis=-1)
             y_BTF, arrays = self.forward.step(u_BTF, *arrays)
             return self.outer(y_BTF * nn.silu(z_BTF)), arrays
 
-        return chunked_scan.step_beams(step, x_BQD, queries, state)
+        return chunked_scan.step_beams(read, x_BQD, queries, state)
 
     def multiply_adds(self, length: int) -> int:
         D, F, N = self.options.d_model, self.expand * self.options.d_model, self.state_size
@@ -114,8 +114,7 @@ class Channels(nn.Module):
 
     def __call__(self, u_BTF: Array, segments_BT: Array | None) -> Array:
         h_BNF = jnp.zeros((len(u_BTF), self.state_size, self.size), jnp.float32)
-        starts_BT = chunked_scan.text_starts(u_BTF, segments_BT)
-        return self._scan(self._convolve(u_BTF, segments_BT), starts_BT, h_BNF)[0]
+        return self._scan(self._convolve(u_BTF, segments_BT), segments_BT, h_BNF)[0]
 
     def step(
         self, u_BTF: Array, inputs_BIF: Array, h_BNF: Array
@@ -125,7 +124,7 @@ class Channels(nn.Module):
         # With inputs a b c before d e, return the outputs of d and e, and keep c d e.
         u_BTF = jnp.concatenate([inputs_BIF, u_BTF], axis=1)
         v_BTF = self._convolve(u_BTF, None)[:, before:]
-        y_BTF, h_BNF = self._scan(v_BTF, chunked_scan.text_starts(v_BTF, None), h_BNF)
+        y_BTF, h_BNF = self._scan(v_BTF, None, h_BNF)
         return y_BTF, (u_BTF[:, T:], h_BNF)
 
     def _convolve(self, u_BTF: Array, segments_BT: Array | None) -> Array:
@@ -136,7 +135,7 @@ class Channels(nn.Module):
             sums_BTF = sums_BTF + tap_F * shifts.shifted(u_BTF, segments_BT, offset)
         return nn.silu(sums_BTF).astype(u_BTF.dtype)
 
-    def _scan(self, u_BTF: Array, starts_BT: Array, h_BNF: Array) -> tuple[Array, Array]:
+    def _scan(self, u_BTF: Array, segments_BT: Array | None, h_BNF: Array) -> tuple[Array, Array]:
         """Returns y [B, T, F] and the last state."""
         selected = jnp.split(self.selection(u_BTF), [self.rank, self.rank + self.state_size], -1)
         low_BTR, b_BTN, c_BTN = selected
@@ -145,7 +144,7 @@ class Channels(nn.Module):
         # One copy per row, so that the loop over positions needs no all-reduce of its gradient.
         a_BNF = jnp.broadcast_to(-jnp.exp(self.a_log), h_BNF.shape)
         read = functools.partial(read_chunk, a_BNF)
-        arrays = delta_BTF, u_BTF, b_BTN, c_BTN, starts_BT
+        arrays = delta_BTF, u_BTF, b_BTN, c_BTN, chunked_scan.text_starts(u_BTF, segments_BT)
         h_BNF, y_BTF = chunked_scan.scan_chunks(read, h_BNF, arrays, CHUNK)
         return (y_BTF + self.skip * u_BTF).astype(u_BTF.dtype), h_BNF
 
@@ -165,9 +164,10 @@ def by_position(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[
     # The backward pass recomputes exp(Delta A), which is faster than reading it from memory.
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def read(h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
-        decay_BNF, input_BNF = _decay_and_input(a_BNF, *arrays[:3], arrays[-1])
+        delta_BF, u_BF, b_BN, c_BN, starts_B = arrays
+        decay_BNF, input_BNF = _decay_and_input(a_BNF, delta_BF, u_BF, b_BN, starts_B)
         h_BNF = decay_BNF * h_BNF + input_BNF
-        return h_BNF, jnp.einsum("BN,BNF->BF", arrays[3], h_BNF)
+        return h_BNF, jnp.einsum("BN,BNF->BF", c_BN, h_BNF)
 
     # lax.scan loops over the first axis: [B, T, ...] -> [T, B, ...].
     h_BNF, y_TBF = jax.lax.scan(read, h_BNF, jax.tree.map(lambda x: x.swapaxes(0, 1), arrays))
@@ -176,7 +176,8 @@ def by_position(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[
 
 def by_pairs(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
     """Reads all positions in log2(T) rounds, each joining neighbours (section 3.3.2)."""
-    decay_BTNF, input_BTNF = _decay_and_input(a_BNF[:, None], *arrays[:3], arrays[-1])
+    delta_BTF, u_BTF, b_BTN, c_BTN, starts_BT = arrays
+    decay_BTNF, input_BTNF = _decay_and_input(a_BNF[:, None], delta_BTF, u_BTF, b_BTN, starts_BT)
     input_BTNF = input_BTNF.at[:, 0].add(decay_BTNF[:, 0] * h_BNF)
 
     # h -> a h + b followed by h -> a' h + b' is h -> a' a h + (a' b + b').
@@ -184,7 +185,7 @@ def by_pairs(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Arr
         return then[0] * first[0], then[0] * first[1] + then[1]
 
     _, h_BTNF = jax.lax.associative_scan(join, (decay_BTNF, input_BTNF), axis=1)
-    return h_BTNF[:, -1], jnp.einsum("BTN,BTNF->BTF", arrays[3], h_BTNF)
+    return h_BTNF[:, -1], jnp.einsum("BTN,BTNF->BTF", c_BTN, h_BTNF)
 
 
 def _decay_and_input(

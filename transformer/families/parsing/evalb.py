@@ -1,9 +1,8 @@
 """Labelled bracketing, as EVALB (Sekine and Collins 1997) counts it with COLLINS.prm.
 
 A bracket is a label with its first and last word. Words with a tag of PUNCTUATION are deleted
-before, and with them the constituents that have no other word. ADVP and PRT are one label. Tags do
-not count, and those of the reference tell what is punctuation, because a parsed tree's are
-predicted.
+first, and so are constituents that have no other word. The tags of the reference decide, because a
+parsed tree's are predicted. ADVP and PRT are one label. Tags are not scored.
 """
 
 from collections import Counter
@@ -25,9 +24,10 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
     sentences whose brackets are all right. Sentences of punctuation alone do not count.
     """
     pairs = zip(map(trees.from_text, hypotheses), map(trees.from_text, references), strict=True)
-    counts = [*filter(None, (count(*pair) for pair in pairs))]
+    counts = [count(*pair) for pair in pairs]
+    counts = [x for x in counts if x]  # without sentences of punctuation alone
+    complete = sum(matched == predicted == expected for matched, predicted, expected in counts)
     matched, predicted, expected = np.sum([(0, 0, 0), *counts], axis=0).tolist()
-    complete = sum(len({*counted}) == 1 for counted in counts)
     return {
         "f1": 200 * matched / max(1, predicted + expected),
         "precision": 100 * matched / max(1, predicted),
@@ -37,7 +37,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, flo
 
 
 def count(hypothesis: Tree, reference: Tree) -> tuple[int, int, int] | None:
-    """Returns the numbers of brackets that match, of the hypothesis's and of the reference's.
+    """Returns the numbers of matching brackets, of the hypothesis's and of the reference's.
 
     None for a sentence of punctuation alone.
     """

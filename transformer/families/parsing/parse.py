@@ -15,8 +15,8 @@ def parse(config: ConfigDict, workdir: Path) -> None:
     """Reads sentences, whose words are separated by spaces, and writes the tree of each.
 
     Words are those of the treebank: "do n't", and punctuation apart. With `config.parse.format`
-    'json' input and output are objects, which get 'tree' and 'score', and with
-    `config.decode.num_hypotheses` above 1 all 'hypotheses'.
+    'json', a line is an object, to which 'tree' and 'score' are added. With
+    `config.decode.num_hypotheses` above 1, all 'hypotheses' are added, too.
     """
     form = config.parse.format
     inputs = lines.columns(lines.read(sys.stdin.buffer), ("source",), needed=1, form=form)

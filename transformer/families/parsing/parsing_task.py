@@ -78,14 +78,12 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
     """
     splits.log_origin(config, split)
     corpus = load(config, split)
+    vocab = vocabulary(config, workdir)
     references = [trees.to_text(tree) for tree in corpus.trees]
-
+    dataset = {"source": corpus.read()[0], "reference": references}
+    score = functools.partial(evalb.score, references=references)
     return translation.evaluate_pairs(
-        *(config, corpus, vocabulary(config, workdir), model, split),
-        dataset={"source": corpus.read()[0], "reference": references},
-        score=functools.partial(evalb.score, references=references),
-        rows=rows,
-        output=tree_of,
+        config, corpus, vocab, model, split, dataset=dataset, score=score, rows=rows, output=tree_of
     )
 
 

@@ -28,16 +28,17 @@ def load(split: str, *, directory: str, key: str) -> Treebank:
     parts = tuple(text_files.find_parts(corpora.folder(directory), split, key))
     if any(part.in_characters for part in parts):
         raise UserError(f"{key}={split!r}: a treebank can be cut between lines only")
-    files, read = tuple(str(part.file) for part in parts), read_trees(parts)
-    if not read:
+    files = tuple(str(part.file) for part in parts)
+    loaded = read_trees(parts)
+    if not loaded:
         raise UserError(f"{key}={split!r}: there is no tree in {' and '.join(files)}")
-    pairs = lambda: ((" ".join(tree.words), " ".join(trees.symbols(tree))) for tree in read)
+    pairs = lambda: ((" ".join(tree.words), " ".join(trees.symbols(tree))) for tree in loaded)
     return Treebank(
         fingerprint=corpora.fingerprint("treebank", [part[1:] for part in parts]),
-        size=len(read),
+        size=len(loaded),
         items=functools.partial(corpora.select, pairs),
         files=files,
-        trees=read,
+        trees=loaded,
     )
 
 

@@ -6,8 +6,8 @@
 Symbols are depth-first, with labelled closing brackets, as in Vinyals et al. 2015, "Grammar as a
 Foreign Language". Each word is written as its tag, as in tensor2tensor, because the words are in
 the input. Vinyals et al. write XX for every tag, so that a model has to count words. Punctuation is
-a word, too. A tree has neither traces nor function tags: (NP-SBJ-1 (-NONE-
-*)) is dropped, NP-SBJ becomes NP. It has no root, whatever its name in the treebank (see ROOTS).
+a word, too. A tree has neither traces nor function tags: (NP-SBJ-1 (-NONE- *)) is dropped, and
+NP-SBJ becomes NP. It has no root: constituents with a label in ROOTS are dropped.
 """
 
 import collections
@@ -51,9 +51,8 @@ def words_of(line: str) -> list[str]:
 
 
 def _unescaped(word: str) -> str:
-    if "B-" in word:  # asked first, because few words have it
-        for bracket, escape in ESCAPES.items():
-            word = word.replace(escape, bracket)
+    for bracket, escape in ESCAPES.items():
+        word = word.replace(escape, bracket)
     return word
 
 

@@ -44,10 +44,10 @@ class T5(Positions):
 
 
 def alibi(query_positions_BT: Array, key_positions_BS: Array, num_heads: int) -> Array:
-    """Returns the bias of scores_BHTS, -slope * |distance| (ALiBi, Press et al. 2022, 3).
+    """Returns the bias of scores_BHTS, -slope * |distance| (ALiBi, Press et al. 2022, section 3).
 
-    The slopes of H heads are 2^(-8/H), 2^(-16/H), ..., 2^-8. Not as in the paper: it rounds H to a
-    power of two, and has distances to earlier keys only.
+    The slopes of H heads are 2^(-8/H), 2^(-16/H), ..., 2^-8. Not as in the authors' code, any H has
+    these slopes, not only a power of two. Not as in the paper, later keys have a bias, too.
     """
     slopes_H = 2.0 ** (-8 * jnp.arange(1, num_heads + 1) / num_heads)
     distance_BTS = jnp.abs(key_positions_BS[:, None, :] - query_positions_BT[:, :, None])
@@ -72,7 +72,8 @@ def t5_buckets(
     distance_BTS = jnp.maximum(distance_BTS, 0)
     exact = size // 2
     # Bucket exact + i begins at exact * (max_distance / exact)^(i / (size - exact)).
-    octaves = jnp.log(jnp.maximum(distance_BTS, exact) / exact) / math.log(max_distance / exact)
-    wide_BTS = exact + (octaves * (size - exact)).astype(jnp.int32)
+    # The share is 0 at `exact`, and 1 at `max_distance`.
+    share_BTS = jnp.log(jnp.maximum(distance_BTS, exact) / exact) / math.log(max_distance / exact)
+    wide_BTS = exact + (share_BTS * (size - exact)).astype(jnp.int32)
     bucket_BTS = jnp.where(distance_BTS < exact, distance_BTS, jnp.minimum(wide_BTS, size - 1))
     return first + bucket_BTS

@@ -31,7 +31,7 @@ class Shaw(Positions):
         if not score.code.linear:
             raise UserError(
                 f"config.model.score={self.options.score!r} does not go with positions='shaw': "
-                "the score of a key and a distance must be the sum of theirs"
+                "the score of a key plus a distance must be the sum of their two scores"
             )
 
     @nn.compact

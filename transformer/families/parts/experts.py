@@ -26,7 +26,7 @@ class Experts(FeedForward):
     """
 
     count: int = 8  # E
-    capacity: float = 1.25  # of all experts together, in lengths of a row
+    capacity: float = 1.25  # of all experts together, as a multiple of a row's length
     balance: float = 0.01  # alpha, the weight of the loss that is minimal for equal use
 
     def setup(self) -> None:

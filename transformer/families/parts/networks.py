@@ -32,8 +32,7 @@ class Sigmoid(FeedForward):
     activate = staticmethod(nn.sigmoid)
 
 
-ACTIVATIONS = {"relu": FeedForward.activate, "gelu": Gelu.activate}
-ACTIVATIONS |= {"silu": Silu.activate, "sigmoid": Sigmoid.activate}
+ACTIVATIONS = {"relu": nn.relu, "gelu": dense.gelu, "silu": nn.silu, "sigmoid": nn.sigmoid}
 
 
 class Gated(FeedForward):

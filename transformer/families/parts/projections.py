@@ -17,7 +17,7 @@ class Shared(SelfAttention):
 
     def setup(self) -> None:
         super().setup()
-        options, (K, C) = self.options, head_sizes(self.options)
+        K, C = head_sizes(self.options)
         check_value("model.mixer.projections", self.projections, ("qk", "qkv", "identity"))
         where = f"config.model.mixer: shared(projections={self.projections!r})"
         if self.projections != "qk" and K != C:
@@ -25,12 +25,12 @@ class Shared(SelfAttention):
                 f"{where} needs keys and values of one size, found key_size={K} and value_size={C}"
             )
         if self.projections == "identity":
-            if K * options.num_heads != options.d_model:
+            if K * self.options.num_heads != self.options.d_model:
                 raise UserError(
                     f"{where} needs heads that divide d_model between them, found "
-                    f"{options.num_heads} heads of {K} and d_model={options.d_model}"
+                    f"{self.options.num_heads} heads of {K} and d_model={self.options.d_model}"
                 )
-            self.query = lambda x_BTD: x_BTD.reshape(*x_BTD.shape[:-1], options.num_heads, K)
+            self.query = lambda x_BTD: x_BTD.reshape(*x_BTD.shape[:-1], self.options.num_heads, K)
         self.key = self.query
         if self.projections != "qk":
             self.value = self.query
@@ -38,6 +38,6 @@ class Shared(SelfAttention):
     @nn.nowrap
     def multiply_adds(self, length: int) -> int:
         # XLA computes a shared projection once, though the code applies it for each use.
-        options, (K, C) = self.options, head_sizes(self.options)
-        maps = options.d_model * options.num_heads * (2 * K + C)
+        K, C = head_sizes(self.options)
+        maps = self.options.d_model * self.options.num_heads * (2 * K + C)
         return super().multiply_adds(length) - (maps if self.projections == "identity" else 0)

@@ -14,17 +14,17 @@ class Rotary(Positions):
     """Rotates queries and keys by their positions; keys are rotated before they are cached."""
 
     def setup(self) -> None:
-        options = self.options
-        if (key_size := head_sizes(options)[0]) % 2:
+        key_size, _ = head_sizes(self.options)
+        if key_size % 2:
             raise UserError(
                 f"config.model.positions='rotary' rotates pairs: the size of a head's keys must "
                 f"be even, found {key_size} (config.model.key_size, or d_model / num_heads)"
             )
-        [score] = boxes.parse("score", options.score)
+        [score] = boxes.parse("score", self.options.score)
         if not score.code.turns:
             raise UserError(
-                f"config.model.score={options.score!r} does not go with positions='rotary': it is "
-                "no function of products of queries and keys, which rotations leave as they are"
+                f"config.model.score={self.options.score!r} does not go with positions='rotary': "
+                "rotating a query and a key by the same angle changes this score"
             )
 
     def heads(self, x_BTHK: Array, positions_BT: Array) -> Array:

@@ -49,21 +49,21 @@ class Cell(nn.RNNCellBase):
     def __call__(self, carry: tuple[Array, Array] | Array, x_BD: Array) -> tuple:
         """Returns the next carry, and h."""
         F = GATES[self.kind] * self.features
-        norm = nn.LayerNorm if self.normalised else lambda name: lambda x: x
+        norm = lambda name, x: nn.LayerNorm(name=name)(x) if self.normalised else x
         h_BC = jax.tree.leaves(carry)[-1]
         x_BF = nn.Dense(F, name="input")(x_BD)
         # A GRU needs a bias of h, because r multiplies it; elsewhere the bias of x is enough.
         h_BF = nn.Dense(F, self.kind == "gru", kernel_init=orthogonal_gates, name="state")(h_BC)
         if GATES[self.kind] == 1:
             activation = {"rnn": jnp.tanh, "relu": nn.relu}[self.kind]
-            h_BC = activation(norm(name="norm")(x_BF + h_BF))
+            h_BC = activation(norm("norm", x_BF + h_BF))
             return h_BC, h_BC
-        x_BF, h_BF = norm(name="input_norm")(x_BF), norm(name="state_norm")(h_BF)
+        x_BF, h_BF = norm("input_norm", x_BF), norm("state_norm", h_BF)
         if self.kind == "gru":
             h_BC = gru_state(x_BF, h_BF, h_BC)
             return h_BC, h_BC
         c_BC, output_BC = lstm_gates(x_BF + h_BF, carry[0], self.forget_bias)
-        h_BC = output_BC * jnp.tanh(norm(name="memory_norm")(c_BC))
+        h_BC = output_BC * jnp.tanh(norm("memory_norm", c_BC))
         return (c_BC, h_BC), h_BC
 
     def initialize_carry(self, rng: Array, input_shape: tuple[int, ...]) -> tuple | Array:

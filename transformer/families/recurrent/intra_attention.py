@@ -43,8 +43,8 @@ class IntraAttention(nn.Module):
         fields.check_rules(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(dense.embed(self.vocab_size, self.d_model, name="embedding")(ids))
-        sizes = self.state_size, self.attention_size, self.forget_bias
-        steps = cells.over_positions(Step)(*sizes, name="recurrent")
+        scan = cells.over_positions(Step)
+        steps = scan(self.state_size, self.attention_size, self.forget_bias, name="recurrent")
         B, S = ids.shape
         # The tapes have room for all positions, because a scan needs constant shapes.
         tape = lambda size: jnp.zeros((B, S, size))
@@ -100,7 +100,8 @@ class Step(nn.Module):
         The carry is the position t, the attended h~ of the previous position, and the tapes: keys
         W h [B, S, A], hidden states h [B, S, C] and memories c [B, S, C] of earlier positions.
         """
-        t, attended_BC, (keys_BSA, h_BSC, c_BSC) = carry
+        t, attended_BC, tapes = carry
+        keys_BSA, h_BSC, c_BSC = tapes
         project = lambda name: nn.Dense(self.attention_size, use_bias=False, name=name)
         # Equations 4 to 6: a = v . tanh(W_h h + W_x x + W_h~ h~), softmax, sums of both tapes.
         query_BA = project("input")(x_BD) + project("attended")(attended_BC)
@@ -118,8 +119,6 @@ class Step(nn.Module):
         c_BC, output_BC = cells.lstm_gates(gates_BF, memory_BC, self.forget_bias)
         h_BC = output_BC * jnp.tanh(c_BC)
         # Write position t last, because step t reads positions 0 to t - 1.
-        tapes = [
-            jax.lax.dynamic_update_slice_in_dim(tape, value[:, None], t, axis=1)
-            for tape, value in ((keys_BSA, project("key")(h_BC)), (h_BSC, h_BC), (c_BSC, c_BC))
-        ]
-        return (t + 1, attended_BC, Tapes(*tapes)), (h_BC, weights_BHTS[:, 0, 0])
+        write = lambda tape, x: jax.lax.dynamic_update_slice_in_dim(tape, x[:, None], t, axis=1)
+        tapes = jax.tree.map(write, tapes, Tapes(project("key")(h_BC), h_BC, c_BC))
+        return (t + 1, attended_BC, tapes), (h_BC, weights_BHTS[:, 0, 0])

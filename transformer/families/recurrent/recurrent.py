@@ -56,13 +56,14 @@ class Recurrent(nn.Module):
         if options.input_feeding and options.attention_place == "before":
             raise UserError(
                 "config.model.input_feeding=True needs config.model.attention_place='after': "
-                "attention before the cells enters them at its own position"
+                "with 'before' the cells already read the context of their own position"
             )
-        for key, value in {"input_feeding": False, "window": "none", "temporal": False}.items():
-            if options.attention == "none" and (found := getattr(options, key)) != value:
-                raise UserError(
-                    f"config.model.{key}={found!r} needs config.model.attention, found 'none'"
-                )
+        if options.attention == "none":
+            for key in ("input_feeding", "window", "temporal"):
+                if (value := getattr(options, key)) not in (False, "none"):
+                    raise UserError(
+                        f"config.model.{key}={value!r} needs config.model.attention, found 'none'"
+                    )
         fields.check_shared_vocabulary(self, otherwise="give 'none'")
         D = self.d_model
         self.source_embedding = dense.embed(self.source_vocab_size, D)
@@ -148,7 +149,8 @@ class Recurrent(nn.Module):
 
     def step(self, tokens: Array, position: Array, memory: tuple, cache: State) -> tuple:
         """Returns logits [B, W, T, V] after each of the tokens [B, W, T], and the next state."""
-        x_BWTD, positions_T = self.target_embedding(tokens), position + jnp.arange(tokens.shape[2])
+        x_BWTD = self.target_embedding(tokens)
+        positions_T = position + jnp.arange(tokens.shape[2])
         cache, (h_BWTD, _) = self.decoder(cache, x_BWTD, positions_T, memory)
         B, W, T, D = h_BWTD.shape
         # Beams and positions are one axis for the output matrix.
@@ -174,7 +176,7 @@ class Recurrent(nn.Module):
             # in the first cell; the place of a 'predictive' window.
             squares = {"additive": 2, "general": 1}.get(options.attention, 0)
             squares += 3 if options.attention_place == "before" else 2
-            squares += gates * options.reads_more
+            squares += gates * (options.attention_place == "before" or options.input_feeding)
             decoder += squares * D * D + (options.window == "predictive") * (D + 1) * D
             # Scores and context; 'location' scores a fixed number of positions.
             scored = options.location_positions if options.attention == "location" else length

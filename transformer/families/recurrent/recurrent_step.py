@@ -26,7 +26,8 @@ from transformer.models.cache import lengthened
 
 Array = jax.Array
 KINDS = ("none", "additive", "dot", "general", "location")
-PLACES, WINDOWS = ("before", "after"), ("none", "monotonic", "predictive")
+PLACES = ("before", "after")
+WINDOWS = ("none", "monotonic", "predictive")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,11 +59,6 @@ class Attention:
     location_positions: int  # source positions that 'location' can score
     temporal: bool
     decoder_attention: bool
-
-    @property
-    def reads_more(self) -> bool:
-        """Whether a vector of attention enters the cells beside the token's embedding."""
-        return self.attention != "none" and (self.attention_place == "before" or self.input_feeding)
 
 
 class State(NamedTuple):
@@ -97,7 +93,8 @@ class DecoderStep(nn.Module):
         the options have them.
         """
         carries, fed_BWD, log_sums_BWS, past_BWPD = state
-        options, weights = self.options, {}
+        options = self.options
+        weights = {}
         place = "" if options.attention == "none" else options.attention_place
         attend_by = lambda h_BWD: self._attend(h_BWD, position, memory, log_sums_BWS)
         inputs = [x_BWD]
@@ -106,9 +103,10 @@ class DecoderStep(nn.Module):
             last_BWD = jax.tree.leaves(carries)[-1]
             context_BWD, weights["cross"], log_sums_BWS = attend_by(last_BWD)
             inputs += [context_BWD]
-        elif options.reads_more:
+        elif options.input_feeding:
             inputs += [fed_BWD]
-        h_BWD, next_carries = jnp.concatenate(inputs, axis=-1), []
+        h_BWD = jnp.concatenate(inputs, axis=-1)
+        next_carries = []
         for i, carry in enumerate(carries):
             carry, h_BWD = self.cell(features=self.d_model, name=f"cell_{i}")(carry, h_BWD)
             next_carries.append(carry)

@@ -39,7 +39,7 @@ def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
 
 
 def distinct(scored: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Returns the hypotheses of all groups, best first; what several groups found, once."""
+    """Returns the hypotheses of all groups, best first; a text of several groups occurs once."""
     best = {}
     for text, score in sorted(scored, key=lambda hypothesis: -hypothesis[1]):
         best.setdefault(text, score)
@@ -63,27 +63,28 @@ def extend(
     t, (B, W) = state.t, state.scores_BW.shape
     log_probs_BWV, cache = beam_search.next_log_probs(step, memory, bounds, state, never, rules)
     V, size = log_probs_BWV.shape[2], W // groups
-    chosen_BV, after = jnp.zeros((B, V)), []
+    chosen_BV = jnp.zeros((B, V))  # how many beams of earlier groups live on with a token
+    after = []  # the state of each group
     for first in range(0, W, size):
         part = lambda x, first=first: x[:, first : first + size]
         # What beam search keeps of these beams. Their indices stand for the cache.
-        own = state._replace(**{name: part(getattr(state, name)) for name in OF_BEAMS})
+        group = state._replace(**{name: part(getattr(state, name)) for name in OF_BEAMS})
         # A group that has ended has no live beams, and goes on no more.
-        has_live_B = (own.live_log_probs_BW > -jnp.inf).any(axis=1)
-        own = own._replace(active_B=state.active_B & has_live_B)
+        has_live_B = (group.live_log_probs_BW > -jnp.inf).any(axis=1)
+        group = group._replace(active_B=state.active_B & has_live_B)
         beams_BW = jnp.broadcast_to(jnp.arange(first, first + size), (B, size))
         scores_BWV = part(log_probs_BWV) - diversity * chosen_BV[:, None]
-        candidates = beam_search.likeliest_candidates(scores_BWV, own)
-        own = beam_search.select(candidates, beams_BW, own, bounds, **options)
-        live_BW = jnp.where(own.active_B[:, None], own.live_log_probs_BW, -jnp.inf)
-        after.append(own._replace(live_log_probs_BW=live_BW))
-        token_BW1 = jax.lax.dynamic_slice_in_dim(own.live_tokens_BWT, t, 1, axis=2)
+        candidates = beam_search.likeliest_candidates(scores_BWV, group)
+        group = beam_search.select(candidates, beams_BW, group, bounds, **options)
+        live_BW = jnp.where(group.active_B[:, None], group.live_log_probs_BW, -jnp.inf)
+        after.append(group._replace(live_log_probs_BW=live_BW))
+        token_BW1 = jax.lax.dynamic_slice_in_dim(group.live_tokens_BWT, t, 1, axis=2)
         is_chosen_BWV = (token_BW1 == jnp.arange(V)) & (live_BW > -jnp.inf)[:, :, None]
         chosen_BV += is_chosen_BWV.sum(axis=1)
-    joined = lambda name: jnp.concatenate([getattr(own, name) for own in after], axis=1)
+    joined = lambda name: jnp.concatenate([getattr(group, name) for group in after], axis=1)
     return DecodingState(
         t=t + 1,
         **{name: joined(name) for name in OF_BEAMS},
-        active_B=jnp.stack([own.active_B for own in after]).any(axis=0),
+        active_B=jnp.stack([group.active_B for group in after]).any(axis=0),
         cache=reorder(cache, joined("cache")),
     )

@@ -27,7 +27,7 @@ from transformer.errors import UserError
 
 Array = jax.Array
 BYTE = re.compile("<0x..>")
-BETWEEN, ALWAYS = 0, 1  # the states in which a word may begin, and every hypothesis
+BETWEEN, ALWAYS = 0, 1  # states: a word may begin next; every hypothesis is in this one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ def forbidden(vocabulary: Pieces | None, decode: Decode) -> Forbidden:
     if not (file := decode.forbidden):
         raise UserError("config.decode.rules=forbidden needs config.decode.forbidden=FILE")
     lines = [line for _, line in lines_of("forbidden", file)]
-    phrases = [*dict.fromkeys(" ".join(line.split()) for line in lines if line.strip(" *"))]
+    phrases = [*dict.fromkeys(" ".join(x.split()) for x in lines if x.replace("*", "").strip())]
     if not phrases:
         raise UserError(f"config.decode.forbidden={file!r} must have a phrase a line, found none")
     pieces = [""] * (START + 1)
@@ -121,24 +121,28 @@ def automaton(phrases: list[str], pieces: list[str]) -> Forbidden:
     """
     opaque = {PAD, END, UNKNOWN, START} | {i for i, x in enumerate(pieces) if BYTE.fullmatch(x)}
     pieces = ["\ufffd" if i in opaque else text for i, text in enumerate(pieces)]
-    # {letter: [(piece, n)]} with the letter n of the piece first in it, or after no letter.
+    # {letter: [(piece, n)]}: letter n of the piece begins it, or stands after no letter.
     beginning = collections.defaultdict(list)
     for piece, text in enumerate(pieces):
         for n, letter in enumerate(text):
             if n == 0 or not is_letter(text[n - 1]):
                 beginning[letter].append((piece, n))
     edges, closing, written, num_states = [], [], [], 2
-    for phrase in phrases:
-        is_open, phrase = phrase.endswith("*"), phrase.removesuffix("*")
+    for line in phrases:
+        is_open = line.endswith("*")
+        phrase = line.removesuffix("*")
         # The states after 0, 1, 2, ... letters.
         states = [BETWEEN, *range(num_states, num_states + len(phrase))]
         num_states += len(phrase)
-        written += [] if is_open else states[-1:]
+        if not is_open:
+            written.append(states[-1])
         for done, letter in enumerate(phrase):
+            rest = phrase[done:]
             for piece, n in beginning[letter]:
                 if n and done:
                     continue  # within a piece, only a phrase's first letter begins
-                state, text, rest = ALWAYS if n else states[done], pieces[piece][n:], phrase[done:]
+                text = pieces[piece][n:]
+                state = ALWAYS if n else states[done]
                 after = text[len(rest) : len(rest) + 1]
                 is_end = is_open or (after and not is_letter(after))
                 if text.startswith(rest) and is_end:

@@ -23,7 +23,7 @@ from transformer.workdir import saved_config
 
 
 class Fused(nn.Module):
-    """A translation model with a language model; its cache is a pair, its memory the former's."""
+    """A translation model with a language model, whose caches are a pair."""
 
     translation: nn.Module
     language: nn.Module
@@ -40,8 +40,8 @@ class Fused(nn.Module):
     def __call__(self, *, train: bool, **inputs: Array) -> Array:
         """Returns logits [B, T, V] of given pairs, one a row."""
         logits_BTV = self.translation(**inputs, train=train)
-        view = {name: inputs[f"target_{name}"] for name in ("positions", "segments")}
-        return self._sum(logits_BTV, self.language(_begun(inputs["target"]), **view, train=train))
+        places = {name: inputs[f"target_{name}"] for name in ("positions", "segments")}
+        return self._sum(logits_BTV, self.language(_begun(inputs["target"]), **places, train=train))
 
     def encode(self, *inputs: Array, train: bool) -> Any:
         return self.translation.encode(*inputs, train=train)
@@ -56,9 +56,9 @@ class Fused(nn.Module):
     def step(
         self, tokens_BWT: Array, position: Array, memory: Any, cache: tuple
     ) -> tuple[Array, tuple]:
-        logits, one = self.translation.step(tokens_BWT, position, memory, cache[0])
-        of_language, two = self.language.step(_begun(tokens_BWT), position, (), cache[1])
-        return self._sum(logits, of_language), (one, two)
+        logits, translation_cache = self.translation.step(tokens_BWT, position, memory, cache[0])
+        of_language, language_cache = self.language.step(_begun(tokens_BWT), position, (), cache[1])
+        return self._sum(logits, of_language), (translation_cache, language_cache)
 
     def _sum(self, logits: Array, of_language: Array) -> Array:
         logits, of_language = (x.astype(jnp.float32) for x in (logits, of_language))
@@ -76,19 +76,19 @@ def fused(config: ConfigDict, workdir: Path, run: SavedModel) -> SavedModel:
     UserError if that is no language model, or has other pieces than the target.
     """
     folder = paths.path(config.decode.language_model)
-    own = saved_config.read_with_defaults(folder)
+    lm_config = saved_config.read_with_defaults(folder)
     what = f"config.decode.language_model={config.decode.language_model!r}"
-    if own.task != "language_modelling":
-        raise UserError(f"{what} must be of the task 'language_modelling', found {own.task!r}")
+    if lm_config.task != "language_modelling":
+        raise UserError(f"{what} must be of task 'language_modelling', found {lm_config.task!r}")
     target = vocabularies.read(workdir, config).target
-    if vocabularies.read(folder, own).fingerprint != target.fingerprint:
+    if vocabularies.read(folder, lm_config).fingerprint != target.fingerprint:
         raise UserError(
             f"{what} has other pieces: train it with --config.vocabulary.model=FILE, the "
             "vocabulary/shared.model or target.model of this run"
         )
-    if "dtype" in own.model:
-        own.model.dtype = config.model.get("dtype", "float32")
-    language = saved_model.load(own, folder)
+    if "dtype" in lm_config.model:
+        lm_config.model.dtype = config.model.get("dtype", "float32")
+    language = saved_model.load(lm_config, folder)
     model = Fused(run.model, language.model, config.decode.language_model_weight)
     params = {"translation": run.params, "language": language.params}
     return run._replace(model=model, params=params)

@@ -24,9 +24,9 @@ class NoRepeatNgram:
 
         With size 3, after 5 6 7 5 6 the next token is not 7.
         """
-        before, T = self.size - 1, tokens_BWT.shape[2]
-        # Column i has the token i, and is_same whether the tokens before it are the last ones.
-        is_same_BWT = (jnp.arange(T) >= before) & (jnp.arange(T) < t)
+        T = tokens_BWT.shape[2]
+        # Column i is token i; is_same is whether the size - 1 tokens before it are the last ones.
+        is_same_BWT = (jnp.arange(T) >= self.size - 1) & (jnp.arange(T) < t)
         for n in range(1, min(self.size, T + 1)):
             last_BW1 = jax.lax.dynamic_slice_in_dim(tokens_BWT, jnp.maximum(t - n, 0), 1, axis=2)
             is_same_BWT &= jnp.roll(tokens_BWT, n, axis=2) == last_BW1

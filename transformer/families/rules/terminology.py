@@ -34,19 +34,19 @@ Array = jax.Array
 
 
 def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
-    """Returns the method, with the terms of config.decode.terms; UserError if they are not read."""
+    """Returns the method with the terms of config.decode.terms; UserError for an invalid file."""
     terms = read_terms(decode.terms) if decode.terms else {}
     required = functools.partial(phrases_of, terms)
     made = beam_search.method(decode)
     pieces = vocabulary.pieces(range(len(vocabulary))) if vocabulary else ()
     # A byte may be of a letter.
-    goes_on = tuple(is_letter(x[0]) or bool(BYTE.fullmatch(x)) for x in pieces)
-    options = (*made.options, ("goes_on", goes_on))
+    continues = tuple(is_letter(x[0]) or bool(BYTE.fullmatch(x)) for x in pieces)
+    options = (*made.options, ("continues", continues))
     return made._replace(extend=extend, options=options, required=required)
 
 
 def read_terms(file: str) -> dict[str, str]:
-    """Returns {term: its translation} of a file of TERM<tab>TRANSLATION; UserError if it is not."""
+    """Returns {term: its translation} of a file of TERM<tab>TRANSLATION lines; else UserError."""
     terms = {}
     for number, line in lines_of("terms", file):
         columns = line.split("\t")
@@ -67,7 +67,8 @@ def phrases_of(terms: dict[str, str], source: str, further: dict[str, str]) -> I
     """
     clean = lambda text: unicodedata.normalize("NFC", " ".join(text.split()))
     given = {clean(term): clean(phrase) for term, phrase in {**terms, **further}.items()}
-    source, stem = clean(source), lambda term: term.removesuffix("*")
+    stem = lambda term: term.removesuffix("*")
+    source = clean(source)
     # A pattern of all terms would take a second for 10,000.
     present = [term for term in given if stem(term) in source]
     present.sort(key=lambda term: (-len(stem(term)), term.endswith("*")))
@@ -86,14 +87,15 @@ def extend(
     never: tuple[int, ...] = (),
     rules: tuple[Rule, ...] = (),
     rng_B: Array | None = None,
-    goes_on: tuple[bool, ...] = (),
+    continues: tuple[bool, ...] = (),
     **options: Any,
 ) -> DecodingState:
     """Takes one step of a search whose hypotheses have the phrases of bounds.required_BPL.
 
-    A hypothesis lacks some only if none of its sentence's can have all within max_length. Without
-    phrases it is beam search. `goes_on` says of each piece whether it continues a word, which it
-    may not behind a phrase with END. `options` are those of beam_search.select.
+    A hypothesis lacks a phrase only if no hypothesis of the sentence can have all within
+    max_length. Without phrases it is beam search. `continues` says of each piece whether it
+    continues a word. Such a piece is forbidden after a phrase with END. `options` are those of
+    beam_search.select.
     """
     if bounds.required_BPL is None:
         return beam_search.extend(step, memory, bounds, state, never=never, rules=rules, **options)
@@ -101,19 +103,19 @@ def extend(
     is_whole_BP = (phrases_BPL == END).any(axis=2)
     log_probs_BWV, cache = beam_search.next_log_probs(step, memory, bounds, state, never, rules)
     V = log_probs_BWV.shape[-1]
-    progress_BWP, is_ended_BWP = progress(state.live_tokens_BWT, t, phrases_BPL, goes_on)
+    progress_BWP, is_ended_BWP = progress(state.live_tokens_BWT, t, phrases_BPL, continues)
     lengths_B1P = ((phrases_BPL != PAD) & (phrases_BPL != END)).sum(axis=-1)[:, None]
     place_BWP1 = jnp.minimum(progress_BWP, lengths_B1P - 1)[..., None]
     next_BWP = selection.take_along_axis(phrases_BPL[:, None], place_BWP1, axis=3)[..., 0]
     is_too_early_BW = (progress_BWP < lengths_B1P).any(axis=2)
     is_too_early_BW &= (t < bounds.max_length_B)[:, None]
     is_out_BWV = is_too_early_BW[:, :, None] & (jnp.arange(V) == END)
-    if goes_on:
+    if continues:
         ends_BW1 = (is_ended_BWP & is_whole_BP[:, None]).any(axis=2, keepdims=True)
         # But another phrase may go on: "eat" with "ers".
         is_begun_BWP = (progress_BWP > 0) & (progress_BWP < lengths_B1P)
         is_next_BWPV = (next_BWP[..., None] == jnp.arange(V)) & is_begun_BWP[..., None]
-        is_out_BWV |= ends_BW1 & jnp.array(goes_on) & ~is_next_BWPV.any(axis=2)
+        is_out_BWV |= ends_BW1 & jnp.array(continues) & ~is_next_BWPV.any(axis=2)
     log_probs_BWV = jnp.where(is_out_BWV, -jnp.inf, log_probs_BWV)
     live_BW = beam_search.continued_log_probs(state)
     log_probs_BX = (log_probs_BWV + live_BW[:, :, None]).reshape(B, W * V)
@@ -128,7 +130,7 @@ def extend(
     log_probs_BN = jnp.where(is_same_BNN.any(axis=2), -jnp.inf, log_probs_BN)
     _, parents_BN, tokens_BNT, ends_BN = beam_search.continuations(log_probs_BN, index_BN, V, state)
 
-    progress_BNP, _ = progress(tokens_BNT, t + 1, phrases_BPL, goes_on)
+    progress_BNP, _ = progress(tokens_BNT, t + 1, phrases_BPL, continues)
     # At max_length all beams end. Those that lack a phrase count only if there are no others.
     is_met_BNP = progress_BNP == lengths_B1P
     is_whole_BN = is_met_BNP.all(axis=2) | ~ends_BN
@@ -151,24 +153,24 @@ def extend(
 
 
 def progress(
-    tokens_BWT: Array, t: Array, phrases_BPL: Array, goes_on: tuple[bool, ...]
+    tokens_BWT: Array, t: Array, phrases_BPL: Array, continues: tuple[bool, ...]
 ) -> tuple[Array, Array]:
     """Returns how far the first t tokens are in each phrase, and whether they end with all of it.
 
     Progress [B, W, P] is the number of the phrase's tokens from its beginning: all, if the phrase
     is anywhere; otherwise those that the hypothesis ends with. Of "red cat", "a red" has 1, "a red
-    dog" 0. A phrase's END stands for the end of a word: no token, or none that `goes_on`.
+    dog" 0. A phrase's END stands for the end of a word: no token, or none that `continues`.
     """
     (B, W, T), (_, P, L) = tokens_BWT.shape, phrases_BPL.shape
     lengths_BP1 = (phrases_BPL != PAD).sum(axis=-1, keepdims=True)
-    goes_on_BWT = jnp.array(goes_on)[tokens_BWT] if goes_on else jnp.zeros((B, W, T), bool)
+    continues_BWT = jnp.array(continues)[tokens_BWT] if continues else jnp.zeros((B, W, T), bool)
 
     def compare(n: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         agree_BWPT, count_BWPT = carry
         is_token_T = jnp.arange(T) + n < t
         moved_BW1T = lambda x_BWT: jnp.roll(x_BWT, -n, axis=2)[:, :, None]
         phrase_B1P1 = jax.lax.dynamic_slice_in_dim(phrases_BPL, n, 1, axis=2)[:, None]
-        is_end_BWPT = (phrase_B1P1 == END) & ~(moved_BW1T(goes_on_BWT) & is_token_T)
+        is_end_BWPT = (phrase_B1P1 == END) & ~(moved_BW1T(continues_BWT) & is_token_T)
         agree_BWPT &= (moved_BW1T(tokens_BWT) == phrase_B1P1) & is_token_T | is_end_BWPT
         agree_BWPT &= (n < lengths_BP1)[:, None]
         return agree_BWPT, count_BWPT + agree_BWPT

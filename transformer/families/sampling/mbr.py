@@ -15,7 +15,7 @@ from transformer.families.sampling import sampling
 
 
 def method(decode: Decode, vocabulary: Pieces | None = None) -> Method:
-    """Returns the ranking of `num_samples` samples; UserError if num_hypotheses is larger."""
+    """Returns a method that ranks `num_samples` samples; UserError if num_hypotheses is larger."""
     check_num_hypotheses(decode, "num_samples")
     ranked = lambda scored: rank([text for text, _ in scored], utility=decode.utility)
     return sampling.samples(decode, decode.num_samples)._replace(rank=ranked)

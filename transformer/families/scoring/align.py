@@ -25,20 +25,22 @@ def align(config: ConfigDict, workdir: Path) -> None:
     An alignment is in Pharaoh format, '0-0 1-2': pairs of source word and target word, from 0. A
     pair that is too long for `config.decode` gets an empty line and a warning.
     """
-    form, options, tag = config.translate.format, config.attention, config.decode.tag
+    form = config.translate.format
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
-    check_choice(options, *cross_shape(run, config.architecture))
+    check_choice(config.attention, *cross_shape(run, config.architecture))
     read = lines.columns(lines.read(sys.stdin.buffer), ("source", "target"), needed=2, form=form)
     shown = progress.progress(read, "align", total=lines.count(sys.stdin.buffer))
     for number, pair in enumerate(shown, start=1):
-        source, target, aligned = pair["source"], pair["target"], []
-        both = tokenizer.tagged(tag, source), target
-        ids = attention_weights.ids(run.vocabulary, *both)
+        source, target = pair["source"], pair["target"]
+        tagged = tokenizer.tagged(config.decode.tag, source)
+        ids = attention_weights.ids(run.vocabulary, tagged, target)
+        aligned = []
         # A pair that is too long gets an empty line, so that output line n answers input line n.
         if not score.over_long(number, *ids, config.decode):
-            cross_LHTS = attention_weights.pair_weights(run, *both)["cross"]
-            aligned = alignment(run.vocabulary, source, target, cross_LHTS, options, tag)
+            cross_LHTS = attention_weights.pair_weights(run, tagged, target)["cross"]
+            options = config.attention, config.decode.tag
+            aligned = alignment(run.vocabulary, source, target, cross_LHTS, *options)
         text = " ".join(f"{s}-{t}" for s, t in aligned)
         if form == "json":
             text = lines.to_json({**pair, "alignment": text})
@@ -78,9 +80,9 @@ def alignment(
 ) -> list[tuple[int, int]]:
     """Aligns each target word with the source word to which its pieces attend most.
 
-    Returns (source word, target word) as numbers from 0. White space separates words. The
-    weights are of the source after `tag`, if there is one; it is no word.
-    `options.layer` and `options.head` select the weights, from 1; 0 is the mean over all.
+    Returns (source word, target word) as numbers from 0. White space separates words. If there is a
+    `tag`, it comes first in the weights of the source, and is aligned with no word. `options.layer`
+    and `options.head` select the weights, from 1; 0 is the mean over all.
     """
     layer, head = options.layer, options.head
     weights_HTS = cross_LHTS[layer - 1] if layer else cross_LHTS.mean(axis=0)

@@ -21,22 +21,20 @@ from transformer.tasks.saved_model import SavedModel
 def rescore(config: ConfigDict, workdir: Path) -> None:
     """Reads what --mode=translate wrote as JSON, and writes it with new scores, best first.
 
-    config.rescore.weight times a score by the workdir's model is added to each. Equal hypotheses
-    keep their order. Several models are calls in a row.
+    Each hypothesis's score is increased by config.rescore.weight times its score by the workdir's
+    model. Equal hypotheses keep their order. For several models, rescore once with each.
     """
-    options = config.rescore
     read = lines.columns(lines.read(sys.stdin.buffer), ("source",), needed=1, form="json")
-    answers, asked, again = itertools.tee(map(checked, itertools.count(1), read), 3)
-    total = lines.count(sys.stdin.buffer)
+    answers, again = itertools.tee(map(checked, itertools.count(1), read))
+    asked = ((n, x["source"], y["text"]) for n, x in enumerate(again, 1) for y in x["hypotheses"])
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
-    pairs = ((x["source"], y["text"]) for x in asked for y in x["hypotheses"])
-    numbers = (n for n, x in enumerate(again, start=1) for _ in x["hypotheses"])
-    further = scores(run, pairs, config, numbers)
-    for answer in progress.progress(answers, "rescore", total=total):
+    further = scores(run, asked, config)
+    for answer in progress.progress(answers, "rescore", total=lines.count(sys.stdin.buffer)):
         for hypothesis in answer["hypotheses"]:
-            hypothesis["score"] += options.weight * next(further)
-        best, *_ = answer["hypotheses"] = sorted(answer["hypotheses"], key=lambda x: -x["score"])
+            hypothesis["score"] += config.rescore.weight * next(further)
+        answer["hypotheses"] = sorted(answer["hypotheses"], key=lambda x: -x["score"])
+        best = answer["hypotheses"][0]
         for name in ("missing", "confidence", "words", "flagged"):  # of the best before
             answer.pop(name, None)
         answer |= {name: x for name, x in best.items() if name != "text"}
@@ -46,42 +44,45 @@ def rescore(config: ConfigDict, workdir: Path) -> None:
 
 def checked(number: int, values: dict) -> dict:
     """Returns the values of a line; UserError if they have no scored hypotheses."""
-    found = values.get("hypotheses")
-    for x in found if isinstance(found, list) else ():
-        if isinstance(x, dict) and x.get("score", 0) is None:
-            x["score"] = -np.inf  # of an over-long hypothesis, null in JSON
-    is_right = lambda x: (
+    hypotheses = values.get("hypotheses")
+    is_scored = lambda x: (
         isinstance(x, dict)
         and isinstance(x.get("text"), str)
-        and isinstance(x.get("score"), int | float)
+        and isinstance(x.get("score", ""), int | float | None)
     )
-    if not (isinstance(found, list) and found and all(map(is_right, found))):
+    if not (isinstance(hypotheses, list) and hypotheses and all(map(is_scored, hypotheses))):
         raise UserError(
             f'line {number}: expected "hypotheses" of --mode=translate with translate.format=json '
-            f"and decode.num_hypotheses above 1, found {found!r:.80}"
+            f"and decode.num_hypotheses above 1, found {hypotheses!r:.80}"
         )
+    for hypothesis in hypotheses:
+        if hypothesis["score"] is None:
+            hypothesis["score"] = -np.inf  # of an over-long hypothesis, null in JSON
     return values
 
 
 def scores(
-    run: SavedModel, pairs: Iterator[tuple[str, str]], config: ConfigDict, numbers: Iterator[int]
+    run: SavedModel, asked: Iterator[tuple[int, str, str]], config: ConfigDict
 ) -> Iterator[float]:
-    """Returns the score of each pair of source and hypothesis, by config.rescore.by."""
+    """Returns the score of each (line's number, source, hypothesis), by config.rescore.by."""
     if config.rescore.by == "coverage":
         align.cross_shape(run, config.architecture)  # UserError without cross-attention
-        return (coverage(run, *pair, config.decode.tag) for pair in pairs)
+        return (coverage(run, *x, config.decode) for x in asked)
     names = ("target", "source") if config.rescore.by == "source" else ("source", "target")
-    named = (dict(zip(names, pair, strict=True)) for pair in pairs)
-    return (result.score for _, result in score.forced(run, named, config.decode, numbers))
+    numbered = ((n, dict(zip(names, pair, strict=True))) for n, *pair in asked)
+    return (result.score for _, result in score.forced(run, numbered, config.decode))
 
 
-def coverage(run: SavedModel, source: str, target: str, tag: str) -> float:
+def coverage(run: SavedModel, number: int, source: str, target: str, options: ConfigDict) -> float:
     """Returns sum_s log min(1, sum_t p_ts) (Wu et al. 2016, equation 14), at most 0.
 
     p_ts is how much the prediction of target piece t attends to source piece s, the mean over
-    layers and heads. It is low if a part of the source is not translated; a tag never is.
+    layers and heads. The sum is low if a part of the source is not translated, and leaves out the
+    tag. A pair that is too long gets -inf, and a warning. `options` is config.decode.
     """
-    tagged = tokenizer.tagged(tag, source)
+    tagged = tokenizer.tagged(options.tag, source)
+    if score.over_long(number, *attention_weights.ids(run.vocabulary, tagged, target), options):
+        return -np.inf
     attention_TS = attention_weights.pair_weights(run, tagged, target)["cross"].mean(axis=(0, 1))
     covered_S = attention_TS.sum(axis=0)[int(tagged != source) :]
     return float(np.log(np.clip(covered_S, 1e-6, 1.0)).sum())

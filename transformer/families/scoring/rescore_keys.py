@@ -5,5 +5,5 @@ KEYS = {
     # hypothesis), of a model of the other direction; 'coverage': how much of the source cross-
     # attention reads.
     "rescore.by": ["target", ("target", "source", "coverage")],
-    "rescore.weight": [0.5, "above 0"],  # of the further score, beside 1 for the hypothesis's
+    "rescore.weight": [0.5, "above 0"],  # of the added score; the hypothesis's own has weight 1
 }

@@ -1,7 +1,6 @@
 """--mode=score: log P(target | source) of given sentence pairs, by forced decoding."""
 
 import functools
-import itertools
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -40,9 +39,8 @@ def score(config: ConfigDict, workdir: Path) -> None:
     read = lines.columns(lines.read(sys.stdin.buffer), ("source", "target"), needed=2, form=form)
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
-    total = lines.count(sys.stdin.buffer)
-    scored = forced(run, read, config.decode)
-    for pair, result in progress.progress(scored, "score", total=total):
+    scored = forced(run, enumerate(read, start=1), config.decode)
+    for pair, result in progress.progress(scored, "score", total=lines.count(sys.stdin.buffer)):
         text = f"{result.score:.6f}"
         if form == "json":
             text = lines.to_json({**pair, **result._asdict()})
@@ -50,19 +48,15 @@ def score(config: ConfigDict, workdir: Path) -> None:
 
 
 def forced(
-    run: SavedModel,
-    sentence_pairs: Iterable[dict],
-    options: ConfigDict,
-    numbers: Iterable[int] | None = None,
+    run: SavedModel, numbered_pairs: Iterable[tuple[int, dict]], options: ConfigDict
 ) -> Iterator[tuple[dict, Score]]:
     """Yields each {"source", "target"} with its score, in order; `options` is config.decode.
 
-    A pair that is too long (see `over_long`) gets -inf, and a warning that names its line, of
-    `numbers` or counted.
+    A pair comes with the number of its line. If it is too long (see `over_long`), it gets -inf, and
+    a warning names the line.
     """
     # Chunks bound the memory, and yield the first scores before the last line is read.
-    numbered = zip(numbers or itertools.count(1), sentence_pairs, strict=False)
-    for chunk in batch_sizes.chunks(numbered, options.chunk_lines):
+    for chunk in batch_sizes.chunks(numbered_pairs, options.chunk_lines):
         texts = [tokenizer.tagged(options.tag, pair["source"]) for _, pair in chunk]
         sources = run.vocabulary.source.encode(texts)
         targets = run.vocabulary.target.encode([pair["target"] for _, pair in chunk])

@@ -21,37 +21,33 @@ from transformer.models import boxes
 from transformer.models.positions import overrides
 from transformer.tasks import losses, saved_model, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation
-from transformer.tasks.task import (
-    Task,
-    abstract_params,
-    build_model,
-    check_packing,
-    load_task,
-    make_task,
-)
+from transformer.tasks.task import Task, abstract_params, build_model, check_packing, make_task
 
 FREE = ("data.num_classes", "classify.")
 UNITS = {1: "text", 2: "pair"}  # the classified unit, by config.data.num_texts
 SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "text"}
 model = build_model
 
-LABELLED = (
+LABEL_WARNING = (
     "line 1 begins with a label and a tab, which are read as text: --mode=classify expects texts "
     "alone, as from cut -f 2-"
 )
 
 
 def check(config: ConfigDict) -> None:
-    """Raises UserError for invalid values, before anything is written or compiled.
+    """Raises UserError for invalid values, before anything is written or compiled."""
+    check_texts(config, model(config, sizes(config, None)), example(config, 1))
 
-    It checks any task of texts.
+
+def check_texts(config: ConfigDict, checked: nn.Module, batch: dict) -> None:
+    """Raises UserError if rows and model of a task of texts do not fit together.
+
+    `batch` is the task's `example`.
     """
-    data, task = config.data, load_task(config.task)
+    data = config.data
     # Each text has at least a piece and the start symbol.
     check_value("data.max_length", data.max_length, f"at least {2 * data.num_texts}")
     check_value("data.batch_tokens", data.batch_tokens, f"at least {data.max_length}")
-    # The model checks its values when it is built; `abstract_params` traces it, without arrays.
-    checked = task.model(config, task.sizes(config, None))
     if (needed := getattr(checked, "num_texts", data.num_texts)) != data.num_texts:
         raise UserError(
             f"config.architecture={config.architecture!r} reads LABEL<tab>A<tab>B: set "
@@ -62,7 +58,8 @@ def check(config: ConfigDict) -> None:
     what = f"config.data.max_length={data.max_length}"
     saved_model.check_all_positions(config, checked, data.max_length, what)
     check_packing(checked, data.get("pack", False))
-    abstract_params(checked, task.example(config, 1))
+    # The model checks its values when it is traced, without arrays.
+    abstract_params(checked, batch)
 
 
 def _check_halves(model: TextClassifier, max_length: int) -> None:
@@ -77,7 +74,7 @@ def _check_halves(model: TextClassifier, max_length: int) -> None:
     check_value("model.max_positions", model.max_positions, f"at least {max_length}")
 
 
-def labelled(config: ConfigDict, split: str) -> LabelledText:
+def load(config: ConfigDict, split: str) -> LabelledText:
     """Returns a split: the labelled lines of the files that config.data.SPLIT names."""
     name, key = splits.name_and_key(config, split)
     data = config.data
@@ -86,7 +83,7 @@ def labelled(config: ConfigDict, split: str) -> LabelledText:
 
 def prepare(config: ConfigDict, workdir: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, labels, vocabulary and token ids; returns the config, filled in."""
-    corpora = splits.load_all(config, labelled)
+    corpora = splits.load_all(config, load)
     train = corpora["train"]
     splits.fill_in_fingerprint(config, workdir, saved_config, train)
     # Check labels first, because learning a vocabulary can take minutes.
@@ -131,7 +128,7 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
 
     Its outputs have the columns 'text', or 'pair' for two texts, and 'label'.
     """
-    corpus, unit = labelled(config, split), UNITS[config.data.num_texts]
+    corpus, unit = load(config, split), UNITS[config.data.num_texts]
     names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
     ids = class_names.class_ids(corpus.labels, names, place=corpus.place)
     return classifiers.evaluation(
@@ -150,7 +147,7 @@ def evaluator(config: ConfigDict, workdir: Path, model: nn.Module, split: str) -
 def build(config: ConfigDict, workdir: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
-    train = labelled(config, "train")
+    train = load(config, "train")
     ids = class_names.class_ids(train.labels, names, place=train.place)
     batches = batches_of(config, workdir, train, ids, config.train.seed)
     about = (
@@ -181,8 +178,8 @@ def batches_of(
 def reader(config: ConfigDict, workdir: Path) -> Callable:
     """Returns read(line, number) -> the inputs for a text or A<tab>B, truncated as in `batches_of`.
 
-    Warns if the first line has a label, as in a training file. UserError for a line with too few or
-    too many texts.
+    Warns if the first line has a label, as in a training file. UserError for a pair with too few,
+    too many or blank texts.
     """
     vocab, data = vocabularies.read(workdir, config), config.data
     names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
@@ -190,7 +187,7 @@ def reader(config: ConfigDict, workdir: Path) -> Callable:
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         # Only the first line, because a later line may begin with a label by chance.
         if number == 1 and line.startswith(tuple(f"{name}\t" for name in names)):
-            logging.warning(LABELLED)
+            logging.warning(LABEL_WARNING)
         columns = labelled_text.columns(line, data.num_texts)
         if not columns:
             expected = labelled_text.FORMS[data.num_texts]

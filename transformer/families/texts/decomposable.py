@@ -13,11 +13,8 @@ from transformer.models import dense, fields
 from transformer.models.attention import attend
 from transformer.models.masks import same_segment
 
-RULES = {
-    **dict.fromkeys(("d_model", "d_ff"), "at least 1"),
-    "max_distance": "at least 0",
-    "dropout_rate": "at least 0 and below 1",
-}
+RULES = {"d_model": "at least 1", "d_ff": "at least 1", "max_distance": "at least 0"}
+RULES["dropout_rate"] = "at least 0 and below 1"
 
 
 class Decomposable(nn.Module):
@@ -76,13 +73,13 @@ class Decomposable(nn.Module):
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
-        F, position, D = self.d_ff, 0, self.d_model
+        F = self.d_ff
         # An attention has a network, scores of all positions, and a sum of their vectors.
         attention = lambda D: F * (D + F) + length * (F + D)
-        if self.intra_attention:
-            position, D = attention(D), 2 * D
-        position += attention(D) + F * (2 * D + F) + 2 * F  # 2 F in the sums over the texts
-        return 3 * 2 * rows * (length * position + F * (2 * F + F + self.num_classes))
+        intra = attention(self.d_model) if self.intra_attention else 0
+        D = 2 * self.d_model if self.intra_attention else self.d_model
+        per_position = intra + attention(D) + F * (2 * D + F) + 2 * F  # 2 F to sum over the texts
+        return 3 * 2 * rows * (length * per_position + F * (2 * F + F + self.num_classes))
 
 
 def soft_align(

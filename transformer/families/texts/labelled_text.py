@@ -53,14 +53,13 @@ def load(split: str, num_texts: int = 1, *, directory: str, key: str = "split") 
     parts = tuple(text_files.find_parts(corpora.folder(directory), split, key))
     if any(part.in_characters for part in parts):
         raise UserError(f"{key}={split!r}: labelled text can be cut between lines only")
-    files = tuple(str(part.file) for part in parts)
     labels = read_labels(parts, num_texts)
     read = lambda: ((text,) for _, texts in _rows(parts, num_texts) for text in texts)
     return LabelledText(
         fingerprint=corpora.fingerprint("labelled_text", ([part[1:] for part in parts], num_texts)),
         size=len(labels) * num_texts,
         items=functools.partial(corpora.select, read),
-        files=files,
+        files=tuple(str(part.file) for part in parts),
         labels=labels,
         parts=parts,
         num_texts=num_texts,
@@ -82,7 +81,7 @@ def read_labels(parts: tuple[Part, ...], num_texts: int) -> tuple[str, ...]:
 def columns(line: str, num_texts: int) -> list[str]:
     """Returns the texts of a line: the whole line, including tabs, or its `num_texts` columns.
 
-    [] if a line has too few or too many texts.
+    [] for a line with another number of columns, or a blank one.
     """
     if num_texts == 1:
         return [line]

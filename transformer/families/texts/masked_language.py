@@ -27,15 +27,19 @@ from transformer.tasks.task import Task, build_model, make_task
 FREE = ()
 SCORE = {"best_by": "nats_per_token", "best_is": "lowest", "unit": "masked_token"}
 identity = vocabularies.identity
-check = classification.check
 model = build_model
 summarise = losses.summarise
+
+
+def check(config: ConfigDict) -> None:
+    """Raises UserError for invalid values, before anything is written or compiled."""
+    classification.check_texts(config, model(config, sizes(config, None)), example(config, 1))
 
 
 def load(config: ConfigDict, split: str) -> Corpus | labelled_text.LabelledText:
     """Returns a split with one text per line; with `data.labelled`, LABEL<tab>TEXT lines."""
     if config.data.labelled:
-        return classification.labelled(config, split)
+        return classification.load(config, split)
     return splits.text(config, split)
 
 
@@ -84,8 +88,8 @@ def batches_of(config: ConfigDict, vocab: Pieces, tokens: Tokens, seed: int | No
     # A packed row holds as many texts as fit; a token sees its own text only.
     if data.pack:
         # Not `seed`, which is None in validation; packing may always be the same.
-        order = config.train.seed
-        rows = [packing.pack((side.lengths,), items, data.max_length, order, tokens.directory)]
+        pack_seed = config.train.seed
+        rows = [packing.pack((side.lengths,), items, data.max_length, pack_seed, tokens.directory)]
     else:
         rows = packing.one_per_row((side.lengths,), items, data.max_length)
     masked = functools.partial(texts.masked, side, share=data.mask_share, vocab_size=len(vocab))

@@ -79,9 +79,11 @@ def labelled(
     An item of the split has one target, and one text of `side` or two adjacent texts. `key` is
     unused, as nothing is random.
     """
-    batch_targets, weights = np.zeros(shape[0], targets.dtype), np.zeros(shape[0], np.float32)
     # A row without a text keeps target 0 and weight 0.
-    batch_targets[row_of_item], weights[row_of_item] = targets[items], 1
+    batch_targets = np.zeros(shape[0], targets.dtype)
+    batch_targets[row_of_item] = targets[items]
+    weights = np.zeros(shape[0], np.float32)
+    weights[row_of_item] = 1
     # With two texts per row, item 5 has texts 10 and 11.
     num_texts = len(side.lengths) // len(targets)
     numbers = (items[:, None] * num_texts + np.arange(num_texts)).ravel()
@@ -111,7 +113,8 @@ def masked(
     batch_inputs = inputs(side, items, row_of_item, shape)
     ids, positions, segments = (batch_inputs[name] for name in ("ids", "positions", "segments"))
     slots = int(share * shape[1]) + 1  # the most masked tokens of a row
-    columns, targets = np.zeros((2, shape[0], slots), np.int32)
+    columns = np.zeros((shape[0], slots), np.int32)
+    targets = np.zeros((shape[0], slots), np.int32)
     weights = np.zeros((shape[0], slots), np.float32)
     rows, first = np.unique(row_of_item, return_index=True)
     for row, item in zip(rows, items[first], strict=True):
@@ -120,10 +123,12 @@ def masked(
         # Stochastic rounding: 2.3 becomes 2, and 3 in 30 % of the rows.
         count = int(share * len(tokens) + random.random())
         chosen = np.sort(random.permutation(tokens)[:count])
-        columns[row, :count], targets[row, :count] = chosen, ids[row, chosen]
+        columns[row, :count] = chosen
+        targets[row, :count] = ids[row, chosen]
         weights[row, :count] = 1
         # BERT's 80/10/10: a chosen token becomes MASK, stays, or is replaced at random.
-        fate, random_ids = random.random(count), random.integers(FIRST_PIECE, vocab_size, count)
+        fate = random.random(count)
+        random_ids = random.integers(FIRST_PIECE, vocab_size, count)
         replaced = np.where(fate < KEPT + REPLACED, random_ids, MASK)
         ids[row, chosen] = np.where(fate < KEPT, ids[row, chosen], replaced)
     return {"inputs": batch_inputs | {"masked": columns}, "targets": targets, "weights": weights}

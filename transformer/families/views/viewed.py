@@ -18,7 +18,7 @@ from transformer.errors import check_value
 from transformer.models import boxes
 
 TAG = re.compile(f"(?:{tokenizer.TAG[1:]} )?")  # of a source, or nothing
-VERSION = 2  # of what is drawn: another has other fingerprints, so that old ids are not read
+VERSION = 2  # of the draws; part of the fingerprint, so that ids of other draws are not read
 
 
 def corpus(config: ConfigDict, pairs: corpora.Corpus) -> corpora.Corpus:
@@ -36,7 +36,8 @@ def corpus(config: ConfigDict, pairs: corpora.Corpus) -> corpora.Corpus:
             start, stop = (bisect.bisect_left(indices, n * size) for n in (k, k + 1))
             chosen = np.asarray(indices[start:stop], int) - k * size
             for i, (source, target) in zip(chosen.tolist(), pairs.items(chosen), strict=True):
-                random, tag = Random(f"{seed} {k} {i}"), TAG.match(source)[0]
+                random = Random(f"{seed} {k} {i}")
+                tag = TAG.match(source)[0]
                 source = source[len(tag) :]
                 for view in views:
                     source, target = view.texts(source, target, random)
@@ -62,7 +63,7 @@ def _encode(
 
 @dataclasses.dataclass(frozen=True)
 class Epochs(Batches):
-    """The batches of views, and otherwise those of the first: epoch e reads views[e % K]."""
+    """The batches of K views: epoch e reads views[e % K]. Other fields are the first view's."""
 
     views: tuple[Batches, ...]
 
@@ -105,8 +106,8 @@ class Epochs(Batches):
 
 def batches(config: ConfigDict, tokens: Tokens, batches_of: Callable) -> Epochs:
     """Returns the batches of a corpus's views; batches_of(config, tokens) are those of one."""
-    views, (source, *_) = [], tokens.sides.values()
-    size = (len(source.offsets) - 1) // config.data.num_views
+    views = []
+    size = len(tokens.lengths[0]) // config.data.num_views
     for k in range(config.data.num_views):
         cut = slice(k * size, (k + 1) * size + 1)
         sides = {x: side._replace(offsets=side.offsets[cut]) for x, side in tokens.sides.items()}

@@ -17,16 +17,16 @@ class View(NamedTuple):
 
     # (source, target, random) -> (source, target)
     texts: Callable = lambda source, target, random: (source, target)
-    # (a side's vocabulary, normalised text, random) -> ids with END; None: as `encode` has them
+    # (a side's vocabulary, normalised text, random) -> ids with END; None for those of `encode`
     ids: Callable | None = None
 
 
 def case(capitals: float = 0.1, lower: float = 0.1) -> View:
     """Draws pairs in capitals, and other pairs whose source is in lower case, in these shares.
 
-    A pair is in capitals on both sides, so that a headline is translated as a headline. The target
-    of a source without capitals keeps its own. Both are Python's: ß becomes SS, i is never İ, and
-    letters without case stay.
+    A pair is in capitals on both sides, so that a headline is translated as a headline. If a source
+    is in lower case, its target is not changed. Case is that of Python's `upper` and `lower`: ß
+    becomes SS, i is never İ, and letters without case stay.
     """
     check_value("data.views: capitals of case", capitals, "at least 0 and at most 1")
     check_value("data.views: lower of case", lower, f"at least 0 and at most {1 - capitals:g}")

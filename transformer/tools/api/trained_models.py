@@ -74,14 +74,14 @@ class TranslationModel:
         return like_input(texts, answers)
 
     def score(self, source: str, target: str, **decode: Any) -> tuple[float, float, int]:
-        """Returns a record of `score`, as of a hypothesis, `log_prob` and `length` in pieces."""
+        """Returns (score, log_prob, length): a hypothesis' score, and its length in pieces."""
         from transformer.families.scoring import score
 
         options = ConfigDict(changed(self.config, "decode", decode))
-        self._check_tag(options.tag)
+        self._tag(options.tag)
         with layout.launching(self.run.params):
             pair = {"source": line(source), "target": line(target)}
-            [(_, result)] = score.forced(self.run, [pair], options)
+            [(_, result)] = score.forced(self.run, [(1, pair)], options)
         return result
 
     def attention(self, source: str, target: str, tag: str | None = None) -> dict[str, np.ndarray]:
@@ -92,8 +92,7 @@ class TranslationModel:
         {'encoder': [L, H, S, S], 'decoder': [L, H, T, T], 'cross': [L, H, T, S], 'source': [S],
         'target': [T]}: row t of the decoder's weights is the step that predicts target piece t.
         """
-        self._check_tag(tag := self.config.decode.tag if tag is None else tag)
-        tagged = tokenizer.tagged(tag, line(source))
+        tagged = tokenizer.tagged(self._tag(tag), line(source))
         with layout.launching(self.run.params):
             return attention_weights.pair_weights(self.run, tagged, line(target))
 
@@ -109,18 +108,21 @@ class TranslationModel:
 
         config = key_tables.set_mode_keys(ConfigDict({"task": "translation"}), "align")
         options = ConfigDict(changed(config, "attention", attention))
-        tag = self.config.decode.tag if tag is None else tag
+        tag = self._tag(tag)
         source, target = line(source), line(target)
         cross_LHTS = self.attention(source, target, tag)["cross"]
         align.check_choice(options, *cross_LHTS.shape[:2])
         return align.alignment(self.run.vocabulary, source, target, cross_LHTS, options, tag)
 
-    def _check_tag(self, tag: str) -> None:
-        """Raises UserError for a tag that the vocabulary lacks."""
+    def _tag(self, tag: str | None) -> str:
+        """Returns a tag, decode.tag for None; UserError for a tag that the vocabulary lacks."""
+        tag = self.config.decode.tag if tag is None else tag
         if tag:
             check_value("decode.tag", tag, ("", *tokenizer.tags(self.run.vocabulary.source)))
+        return tag
 
     def _hypotheses(self, texts: Iterable[str], decode: dict) -> Iterator[list[Hypothesis]]:
+        # The key decode.terms itself is a string, the name of a file.
         terms = decode.pop("terms") if isinstance(decode.get("terms"), dict | list | tuple) else {}
         translator = self.translator(**decode)
         if isinstance(terms, dict):
@@ -140,7 +142,7 @@ def line(text: str) -> str:
 
 
 def checked(text: str) -> str:
-    """Returns a text that UTF-8 can encode; UserError for what is no text."""
+    """Returns a text that UTF-8 can encode; UserError for a value of another type."""
     if not isinstance(text, str):
         raise UserError(f"expected a text, found {text!r:.80}")
     return mode_lines.encodable(text)

@@ -64,9 +64,9 @@ def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> lis
     # Path 0 0 2 2 2 0 changes after lines 1 and 4: the runs are [0, 2), [2, 5) and [5, 6).
     for start, stop in itertools.pairwise([0, *np.flatnonzero(np.diff(path)) + 1, count]):
         row = path[start]
-        # For unrelated lines a shift may beat None by chance, but without evidence for pairs.
-        no_pairs = evidence_of_shifts[row, start:stop].sum() <= 0
         if row != 0:
+            # For unrelated lines a shift may beat None by chance, but without evidence for pairs.
+            no_pairs = evidence_of_shifts[row, start:stop].sum() <= 0
             runs.append(Misaligned(int(start), int(stop), None if no_pairs else shifts[row]))
     return runs
 

@@ -9,11 +9,12 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.data import corpora, text_files
-from transformer.errors import UserError, quantity
+from transformer.errors import UserError, check_value, quantity
 from transformer.runtime import paths
 from transformer.tasks import splits, vocabularies
 from transformer.tools.audit import audit_page, faults, line_measures, raw_pairs, scripts
 from transformer.tools.audit.audit_page import Split
+from transformer.tools.audit.line_measures import Expected
 from transformer.tools.pages import page
 
 
@@ -26,9 +27,8 @@ def audit(config: ConfigDict, folder: Path) -> None:
     check(config)
     splits.fill_in_languages(config)
     pairs = {split: open_split(config, split) for split in names(config)}
-    readers = make_readers(config, folder, pairs["train"])
-    length = config.data.max_length
-    examined = {x: audit_page.examine(x, read, readers, length) for x, read in pairs.items()}
+    expected = expectations(config, folder, pairs["train"])
+    examined = {name: audit_page.examine(name, x, expected) for name, x in pairs.items()}
     audit_page.compare_with_train(examined)
     result = {name: audit_page.summary(split) for name, split in examined.items()}
     if config.audit.page:
@@ -49,9 +49,7 @@ def check(config: ConfigDict) -> None:
     options = config.audit
     known = [name for name in faults.FAULTS if name not in faults.OF_OTHER_SPLITS]
     for name in drop_names(config):
-        if name not in known:
-            names = ", ".join(known)
-            raise UserError(f"config.audit.drop must have names of {names}, found {name!r}")
+        check_value("audit.drop", name, known)
     if options.page:
         page.check_writable(paths.path(options.page), "config.audit.page")
     for key in ("lines", "clean"):
@@ -84,10 +82,8 @@ def open_split(config: ConfigDict, split: str) -> raw_pairs.Pairs:
     return raw_pairs.file_pairs(text_files.find(paths.path(data.directory), name, codes, key))
 
 
-def make_readers(
-    config: ConfigDict, folder: Path, train: raw_pairs.Pairs
-) -> list[line_measures.Reader]:
-    """Returns the `Reader` of each side: its language, its script, and its vocabulary or None."""
+def expectations(config: ConfigDict, folder: Path, train: raw_pairs.Pairs) -> list[Expected]:
+    """Returns the languages, script, maximum length and vocabulary, or None, of each side."""
     vocab = None, None
     if config.vocabulary.model:
         vocab = vocabularies.load(config, vocabularies.given(config), config.vocabulary.model)
@@ -101,12 +97,11 @@ def make_readers(
     codes = [re.split("[-_]", code.lower())[0] for code in both]
     for code in sorted({*codes} - {*scripts.identifier().labels}):
         logging.info("py3langid does not know the language %r: its lines may be in any", code)
-    readers = []
+    expected = []
     for side, script in enumerate(line_measures.side_scripts(train.read)):
-        side_and_other = codes[side], codes[1 - side]
-        length = config.data.max_length
-        readers.append(line_measures.Reader(side_and_other, script, length, vocab[side]))
-    return readers
+        languages = codes[side], codes[1 - side]
+        expected.append(Expected(languages, script, config.data.max_length, vocab[side]))
+    return expected
 
 
 def write_page(config: ConfigDict, examined: dict[str, Split], result: dict) -> None:

@@ -32,16 +32,15 @@ class Split(NamedTuple):
     spelt: Counter  # characters without a piece in the vocabulary
 
 
-def examine(
-    split: str, pairs: Pairs, readers: list[line_measures.Reader], max_length: int
-) -> Split:
+def examine(split: str, pairs: Pairs, expected: list[line_measures.Expected]) -> Split:
     """Reads a split once, and returns its faults, except for its overlap with other splits."""
     if not len(pairs):
         raise UserError(f"the split {split!r} is empty: {' and '.join(pairs.files)}")
     with progress.counter(f"audit {split}", total=len(pairs), unit="pair") as advance:
-        source, target, spelt = line_measures.scan(pairs.read, readers, advance)
+        source, target, spelt = line_measures.scan(pairs.read, expected, advance)
     difference = pairs.counts[1] - pairs.counts[0]
-    masks, runs, ratio = faults.pair_faults(source, target, max_length, difference)
+    # Both sides have the same maximum length.
+    masks, runs, ratio = faults.pair_faults(source, target, expected[0].max_length, difference)
     return Split(pairs, (source, target), masks, runs, ratio, spelt)
 
 
@@ -96,18 +95,18 @@ def table(split: str, values: dict) -> str:
     for name, fault in values["faults"].items():
         if count := fault["pairs"]:
             lines = ", ".join(map(str, fault["lines"])) + ", ..." * (count > SHOWN)
-            share, about = count / values["pairs"], faults.FAULTS[name]
-            fault_rows.append(f"{count:>11,} {share:>8.2%}  {about} ({name}): {lines}")
+            about = f"{faults.FAULTS[name]} ({name})"
+            fault_rows.append(f"{count:>11,} {count / values['pairs']:>8.2%}  {about}: {lines}")
     return "\n".join([*rows, *(fault_rows or ["  nothing found"])])
 
 
 def words_of(run: dict) -> str:
     """Returns a run of misaligned lines in words."""
     # 'About': near the ends of a run, a few lines' evidence decides little.
-    goes, shift = "no target line near it", run["shift"]
-    if shift is not None:
-        goes = f"target line i {'+' if shift > 0 else '-'} {abs(shift)}"
-    return f"from about line {run['line']} to {run['to']}, source line i goes with {goes}"
+    partner = "no target line near it"
+    if (shift := run["shift"]) is not None:
+        partner = f"target line i {'+' if shift > 0 else '-'} {abs(shift)}"
+    return f"from about line {run['line']} to {run['to']}, source line i goes with {partner}"
 
 
 def section(

@@ -44,13 +44,13 @@ class Lines(NamedTuple):
     spelt: np.ndarray  # bool: characters without a piece in the vocabulary
 
 
-class Reader(NamedTuple):
-    """Holds the properties of a side with which its lines are compared."""
+class Expected(NamedTuple):
+    """Holds what the lines of a side should be."""
 
     languages: tuple[str, str]  # codes, without a country: of this side, and of the other side
     script: int  # the kind of the script's letters (scripts.py)
     max_length: int  # pieces of a training sentence, with END
-    pieces: tokenizer.Pieces | None  # the vocabulary, if there is one
+    vocabulary: tokenizer.Pieces | None
 
 
 def side_scripts(pairs: Texts) -> list[int]:
@@ -61,7 +61,7 @@ def side_scripts(pairs: Texts) -> list[int]:
 
 
 def scan(
-    pairs: Texts, readers: tuple[Reader, Reader], advance: Callable[[int], None]
+    pairs: Texts, expected: Sequence[Expected], advance: Callable[[int], None]
 ) -> tuple[Lines, Lines, Counter]:
     """Reads all pairs once; returns the `Lines` of source and target, and a count of characters.
 
@@ -70,8 +70,8 @@ def scan(
     # The numbers of all chunks are kept, but not their texts. At the end each field is one array.
     parts, spelt = ([], []), Counter()
     for sides in chunks(pairs()):
-        for part, lines, reader in zip(parts, sides, readers, strict=True):
-            measures, without_a_piece = describe(lines, reader)
+        for part, lines, expectation in zip(parts, sides, expected, strict=True):
+            measures, without_a_piece = describe(lines, expectation)
             part.append(measures)
             spelt.update(without_a_piece)
         advance(len(sides[0]))
@@ -86,7 +86,7 @@ def chunks(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[list[str], li
         yield tuple([text(line) for line in side] for side in zip(*chunk, strict=True))
 
 
-def describe(lines: Sequence[str], reader: Reader) -> tuple[Lines, list[str]]:
+def describe(lines: Sequence[str], expected: Expected) -> tuple[Lines, list[str]]:
     """Measures lines of one side, and returns their characters without a piece, too."""
     lines = tokenizer.normalised(lines, NORMALISATION)
     codes, starts = scripts.codes_of(lines)
@@ -99,16 +99,16 @@ def describe(lines: Sequence[str], reader: Reader) -> tuple[Lines, list[str]]:
     # A line without letters, such as '3 + 4', is compared by its characters.
     near = [skeleton or "".join(line.split()) for skeleton, line in skeletons]
     letters = number_of(kinds >= LETTER)
-    to_other, to_likeliest = scripts.evidence(lines, *reader.languages)
+    to_other, to_likeliest = scripts.evidence(lines, *expected.languages)
     # Without a vocabulary no character counts as spelt in bytes.
     spelt = np.zeros(len(codes), bool)
-    if reader.pieces:
-        spelt = scripts.lack_pieces(codes, reader.pieces.processor)
+    if expected.vocabulary:
+        spelt = scripts.lack_pieces(codes, expected.vocabulary.processor)
     measures = Lines(
         length=number_of(codes != ord("\n")),
-        pieces=_pieces(lines, reader),
+        pieces=_pieces(lines, expected),
         letters=letters,
-        other_script=number_of(kinds == reader.script) < OWN_SCRIPT * letters,
+        other_script=number_of(kinds == expected.script) < OWN_SCRIPT * letters,
         ending=per_line(lambda line: ENDINGS.get(line.rstrip(CLOSING)[-1:], 0), np.uint8),
         numbers=per_line(_numbers, np.int32),
         exact=per_line(hash, np.int64),
@@ -131,16 +131,16 @@ def _numbers(line: str) -> int:
     return (hash(digits) >> 33 or 1) if digits else 0
 
 
-def _pieces(lines: Sequence[str], reader: Reader) -> np.ndarray:
+def _pieces(lines: Sequence[str], expected: Expected) -> np.ndarray:
     """Returns the pieces of each line that may have over `max_length`, int32; 0 for other lines.
 
     A piece has at least one byte. So a line has at most two pieces more than bytes: END, and the
     space that SentencePiece puts in front. Only longer lines are tokenised. Without a vocabulary,
     returns the words of all lines, plus 1 for END.
     """
-    if not reader.pieces:
+    if not expected.vocabulary:
         return np.array([len(line.split()) + 1 for line in lines], np.int32)
-    long = [i for i, line in enumerate(lines) if len(line.encode()) + 2 > reader.max_length]
+    long = [i for i, line in enumerate(lines) if len(line.encode()) + 2 > expected.max_length]
     counts = np.zeros(len(lines), np.int32)
-    counts[long] = [len(x) for x in reader.pieces.encode([lines[i] for i in long])]
+    counts[long] = [len(x) for x in expected.vocabulary.encode([lines[i] for i in long])]
     return counts

@@ -53,7 +53,7 @@ def corpus_pairs(corpus: Corpus) -> Pairs:
 def check_new(name: str, key: str) -> None:
     """Raises UserError if a path exists or cannot be created; the audit overwrites nothing."""
     if paths.in_bucket(name):
-        raise UserError(f"config.audit.{key} is a local path, found {name}")
+        raise UserError(f"config.audit.{key} must be a local path, found {name}")
     path = paths.path(name)
     if path.exists():
         raise UserError(f"config.audit.{key}: {path} exists already, and is not overwritten")
@@ -69,10 +69,10 @@ def write_list(file: Path, split: str, pairs: Pairs, masks: Mapping[str, np.ndar
     # Appended, because each split has a call of its own.
     paths.make_folder(file.parent)
     with file.open("a", encoding="utf-8") as output:
-        for number, (source, target) in enumerate(pairs.read()):
-            if names := [name for name, mask in masks.items() if mask[number]]:
-                texts = [text(line).replace("\t", " ") for line in (source, target)]
-                output.write("\t".join([split, str(number + 1), ",".join(names), *texts]) + "\n")
+        for i, pair in enumerate(pairs.read()):
+            if names := [name for name, mask in masks.items() if mask[i]]:
+                sides = [text(line).replace("\t", " ") for line in pair]
+                output.write("\t".join([split, str(i + 1), ",".join(names), *sides]) + "\n")
 
 
 def write_copy(

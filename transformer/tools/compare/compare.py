@@ -44,11 +44,11 @@ def _text(compared: Comparison) -> str:
         shown.append(comparison_page.length_table(compared, "bleu"))
     blocks += [page.text(table) for table in shown]
     for item in compared.items[:ITEMS]:
-        texts = dict(item.line)
+        texts = list(item.line.items())  # not a dict: a run may be called like a column
         for name, output, score in zip(compared.names, item.outputs, item.scores, strict=True):
-            texts[name] = f"{output}  ({compared.kind.shown(score)})"
-        width = max(map(len, texts))
-        rows = [f"  {name:<{width}}  {text}" for name, text in texts.items()]
+            texts.append((name, f"{output}  ({compared.kind.shown(score)})"))
+        width = max(len(name) for name, _ in texts)
+        rows = [f"  {name:<{width}}  {text}" for name, text in texts]
         blocks.append("\n".join([f"line {item.number}", *rows]))
     if compared.config:
         blocks.append(page.text(comparison_page.config_table(compared)))

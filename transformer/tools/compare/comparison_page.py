@@ -96,7 +96,7 @@ def sections(compared: Comparison) -> list[Section]:
 def _scores(compared: Comparison) -> Section:
     """Returns the scores, plots of their intervals, and the methods of intervals and p-values."""
     plots = [_intervals(compared, name) for name in compared.measures]
-    methods = {f"p of {measures.name_of(name)}": x.how for name, x in compared.measures.items()}
+    methods = {f"p of {name_of(name)}": x.how for name, x in compared.measures.items()}
     table, further = score_table(compared), further_table(compared)
     return Section("Scores", [*about(compared), table, *plots, methods, further])
 
@@ -107,7 +107,7 @@ def _intervals(compared: Comparison, name: str) -> Plot:
     for run, score in zip(compared.names, compared.measures[name].scores, strict=True):
         value, low, high = score.interval
         rows.append({"run": run, "score": value, "low": low, "high": high})
-        words.append(f"{run} {measures.in_digits(name, score.interval)}")
+        words.append(f"{run} {in_digits(name, score.interval)}")
     axis = {"type": "quantitative", "scale": {"zero": False}, "title": None}
     colours = {"type": "nominal", "scale": {"domain": compared.names}, "legend": None}
     ends = {"x": {"field": "low", **axis}, "x2": {"field": "high"}}
@@ -124,7 +124,7 @@ def _intervals(compared: Comparison, name: str) -> Plot:
     listed = f": {', '.join(words)}" if len(words) <= curves.MAX_IN_WORDS else ""
     about = f"With 95 % intervals{listed}."
     table = Table(["run", "score", "low", "high"], [list(row.values()) for row in rows])
-    return Plot(measures.name_of(name), spec, about, table)
+    return Plot(name_of(name), spec, about, table)
 
 
 def _curves(compared: Comparison) -> Section:
@@ -161,7 +161,7 @@ def by_length(compared: Comparison, name: str) -> Plot:
     for i, run in enumerate(compared.names):
         scores[run] = {x: bucket.measures[name].scores[i].interval for x, bucket in buckets.items()}
     counts = {x: bucket.count for x, bucket in buckets.items()}
-    return lengths.plot(measures.name_of(name), compared.unit, scores, counts)
+    return lengths.plot(name_of(name), compared.unit, scores, counts)
 
 
 def _lines(compared: Comparison) -> Section:

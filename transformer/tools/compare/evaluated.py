@@ -22,7 +22,8 @@ class Evaluated(NamedTuple):
 
     def dataset(self) -> dict[str, list[str]]:
         """Returns the columns of the test set, not the run's, by name: {"source": lines, ...}."""
-        names, roles = self.result["columns"], ("input", *measures.reference_roles(self.result))
+        names = self.result["columns"]
+        roles = ("input", *measures.reference_roles(self.result))
         return {names[role]: self.sides[role] for role in roles if role in self.sides}
 
 
@@ -48,7 +49,8 @@ def read(run: Run, wanted: str = "") -> Evaluated:
         return Evaluated(run, result, {})
     # A later evaluation may have replaced the files: the checksum detects it.
     evaluated = Evaluated(run, result, dict(zip(result["columns"], columns, strict=True)))
-    if results.checksum(dataset := evaluated.dataset()) != result["checksum"]:
+    dataset = evaluated.dataset()
+    if results.checksum(dataset) != result["checksum"]:
         raise UserError(
             f"damaged: {stem}.{', .'.join(dataset)} do not have the checksum of the result; "
             f"evaluate again: {again}"

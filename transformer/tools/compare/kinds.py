@@ -102,9 +102,10 @@ def texts(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
 
     Per character, because two vocabularies split the same text into different numbers of tokens.
     """
+    line_bits = [bits(run) for run in runs]
+    lengths = characters(runs[0])
     # A resample's score is the sum of bits over the sum of characters, as in an evaluation: not the
     # mean over the lines.
-    line_bits, lengths = [bits(run) for run in runs], characters(runs[0])
     score = lambda run, items: line_bits[run][items].sum() / lengths[items].sum()
     return {"bits_per_character": _bootstrap(score, len(runs), len(lengths), resamples)}
 
@@ -133,7 +134,7 @@ def _bootstrap(score: Callable, runs: int, count: int, resamples: int) -> Measur
 
 
 def _exceeds(difference: float, resampled: np.ndarray) -> np.ndarray:
-    """Returns which resampled differences are further from `difference` than it is from 0.
+    """Returns which resampled differences are as far from `difference` as it is from 0, or farther.
 
     Subtracting it centres the resampled differences at 0, the null hypothesis (Efron and Tibshirani
     1993, section 16.4).

@@ -19,31 +19,32 @@ from transformer.tools.confidence.confidence import Calibration
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Table
 
-FEWEST = 10  # good lines, and others, in each half of the lines, on average
+# The fewest good lines, and the fewest that are not, in a half of the lines, on average.
+FEWEST = 10
 
 
 def calibrate(config: ConfigDict, workdir: Path) -> None:
-    """Writes WORKDIR/confidence.json, and what it is worth to standard output.
+    """Writes WORKDIR/confidence.json, and prints how well it predicts.
 
-    Half of the lines of the validation text, chosen at random, are to learn from, the rest to
-    measure on.
+    It is learnt from a random half of the lines of the validation text, and measured on the rest.
     """
-    options, run = config.calibrate, translation.load(config, workdir)
+    options = config.calibrate
+    run = translation.load(config, workdir)
     splits.log_origin(config, "validation")
     corpus = splits.pairs(config, "validation")
     sources, references = corpus.read()
+    # Before translating, so that a wrong file is an early error.
     given = judged(options.scores, len(sources)) if options.scores else None
     translator = Translator(run.model, run.vocabulary, **translation.decode_of(config, corpus))
     texts = translation.translate(translator, run.params, sources, "translate validation")
-    decode = translator.decode
     qualities_N = np.array(chrf(texts, references, run.vocabulary) if given is None else given)
     pairs = list(zip(sources, texts, strict=True))
-    forced = confidence.forced_decoding(run, pairs, decode)
+    forced = confidence.forced_decoding(run, pairs, translator.decode)
     used = [i for i, x in enumerate(forced) if x is not None and sources[i].strip()]
     features_NF = np.array([forced[i].features for i in used])
     learnt = learn(features_NF, qualities_N[used], options)._replace(
         params=confidence.fingerprint(run.params),
-        settings=confidence.settings(decode),
+        settings=confidence.settings(translator.decode),
         of=f"{config.evaluate.weights} params of step {run.step}",
     )
     learnt = learnt._replace(summary=learnt.in_words())
@@ -88,7 +89,7 @@ def learn(features_NF: np.ndarray, qualities_N: np.ndarray, options: ConfigDict)
         error=reliability.error(bins),
         error_by_chance=reliability.error_by_chance(predicted_N),
         auc=reliability.auc(predicted_N, good_N[rest]),
-        auc_of_score=reliability.auc(features_NF[rest, 0], good_N[rest]),
+        auc_of_score=reliability.auc(features_NF[rest, 0], good_N[rest]),  # 0: mean log P
         bins=bins,
         thresholds=reliability.flagged(predicted_N, good_N[rest]),
     )
@@ -98,9 +99,9 @@ def chrf(
     texts: Sequence[str], references: Sequence[str], vocabulary: tokenizer.Vocabulary
 ) -> list[float]:
     """Returns chrF of each translation."""
-    metric, form = CHRF(), vocabulary.target.normalisation
-    pairs = zip(texts, tokenizer.normalised(references, form), strict=True)
-    return [metric.sentence_score(text, [reference]).score for text, reference in pairs]
+    metric = CHRF()
+    normalised = tokenizer.normalised(references, vocabulary.target.normalisation)
+    return [metric.sentence_score(x, [y]).score for x, y in zip(texts, normalised, strict=True)]
 
 
 def judged(name: str, count: int) -> list[float]:
@@ -113,7 +114,7 @@ def judged(name: str, count: int) -> list[float]:
     if len(values) != count or not np.isfinite(values).all():
         raise UserError(
             f"config.calibrate.scores={name!r} must have a number for each of the {count:,} lines "
-            f"of the validation text, found {len(values):,}"
+            f"of the validation text, found {np.isfinite(values).sum():,} in {len(values):,} lines"
         )
     return values
 

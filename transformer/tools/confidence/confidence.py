@@ -25,11 +25,13 @@ from transformer.errors import UserError
 from transformer.runtime import paths
 from transformer.tasks.saved_model import SavedModel
 
-NAME, END = "confidence.json", "</s>"
+NAME = "confidence.json"
+END = "</s>"
 SETTINGS = ("method", "beam_width", "length_penalty", "length_alpha", "rules", "tag")
-# The confidence never falls if one of them rises, because no weight is negative. Like lengths are
-# -|log(T / S)|. Words of another domain are cut finely, hence the pieces of the source. A model
-# that repeats itself is sure of it, hence the share of distinct pairs of neighbouring pieces.
+# The confidence never falls if a feature rises, because no weight is negative. 'like lengths' is
+# -|log(T / S)|. '-pieces a character' is of the source, because words of another domain are cut
+# finely. 'distinct pairs' is the share of distinct pairs of neighbouring pieces, because a model is
+# sure of its repetitions.
 FEATURES = ("mean log P", "like lengths", "-pieces a character", "distinct pairs")
 
 
@@ -97,18 +99,19 @@ def estimator(config: ConfigDict, workdir: Path, run: SavedModel, decode: Decode
     A translation whose source was split has no confidence, and is flagged. UserError for a workdir
     that is not calibrated, or was so with other params; a warning for other `decode`.
     """
-    learnt, command = read(workdir), f"--mode=calibrate --workdir={workdir}"
+    learnt = read(workdir)
+    command = f"python launch.py --mode=calibrate --workdir={workdir}"
     if not learnt:
-        raise UserError(f"{workdir} is not calibrated: python launch.py {command}")
+        raise UserError(f"{workdir} is not calibrated: {command}")
     if learnt.params != fingerprint(run.params):
         raise UserError(
             f"{workdir / NAME} is of other params, the {learnt.of}: calibrate again, with the same "
-            f"evaluate.weights, evaluate.ensemble and decode.language_model: python launch.py "
-            f"{command}"
+            f"evaluate.weights, evaluate.ensemble and decode.language_model: {command}"
         )
     if learnt.settings != (now := settings(decode)):
         logging.warning("%s was learnt with %s, now %s", workdir / NAME, learnt.settings, now)
-    weights, least = np.array([*learnt.weights.values(), learnt.bias]), config.translate.flag_below
+    weights = np.array([*learnt.weights.values(), learnt.bias])
+    least = config.translate.flag_below
 
     def confident(request: Request, hypothesis: Hypothesis, forced: Forced | None) -> Hypothesis:
         if not request.source.strip():
@@ -148,7 +151,7 @@ def forced_decoding(
     from transformer.families.scoring import score
 
     texts = [tokenizer.tagged(options.tag, source) for source, _ in pairs]
-    # Normalised, so that the numbers of characters are.
+    # Normalised before its characters are counted: a decomposed 한 would count as three.
     texts = tokenizer.normalised(texts, run.vocabulary.source.normalisation)
     sources = run.vocabulary.source.encode(texts)
     targets = run.vocabulary.target.encode([target for _, target in pairs])
@@ -160,6 +163,7 @@ def forced_decoding(
     for i, log_probs_T in zip(short, log_probs, strict=True):
         S, T = len(sources[i]), len(targets[i])
         distinct = len({*itertools.pairwise(targets[i])}) / max(1, T - 1)
+        # In the order of FEATURES.
         values = log_probs_T.mean(), -abs(np.log(T / S)), -S / max(1, len(texts[i])), distinct
         answers[i] = Forced(log_probs_T, tuple(map(float, values)))
     return answers

@@ -17,8 +17,8 @@ BINS, THRESHOLDS, RESAMPLES = 10, (0.1, 0.3, 0.5, 0.7, 0.9), 200
 def fitted(features_NF: np.ndarray, good_N: np.ndarray) -> tuple[list[float], float]:
     """Returns the weights of the features, none negative, and the bias.
 
-    A penalty keeps the weights finite where features tell good from bad without fault. The standard
-    deviation counts as 0.1 or more: a feature that hardly ever varies would otherwise get a huge
+    A penalty keeps the weights finite if the features separate good from bad lines perfectly. A
+    standard deviation counts as 0.1 or more, because a feature that hardly varies would get a huge
     weight from a few lines.
     """
     mean_F, std_F = features_NF.mean(axis=0), np.maximum(features_NF.std(axis=0), 0.1)
@@ -57,10 +57,10 @@ def error_by_chance(predicted_N: np.ndarray) -> float:
 
 
 def auc(scores_N: np.ndarray, good_N: np.ndarray) -> float:
-    """Returns the area under ROC: how often a good line has a higher score than another."""
-    ranks_N, num_good = scipy.stats.rankdata(scores_N), good_N.sum()
-    above = ranks_N[good_N].sum() - num_good * (num_good + 1) / 2
-    return float(above / (num_good * (len(good_N) - num_good)))
+    """Returns the area under ROC: how often a good line has a higher score than one that is not."""
+    # U counts the pairs of a good and another line in which the good one is higher; a tie is half.
+    pairs = scipy.stats.mannwhitneyu(scores_N[good_N], scores_N[~good_N]).statistic
+    return float(pairs / (good_N.sum() * (~good_N).sum()))
 
 
 def flagged(predicted_N: np.ndarray, good_N: np.ndarray) -> list[list[float]]:

@@ -7,13 +7,13 @@ import flax.linen as nn
 import numpy as np
 
 from transformer.data.tokenizer import END, START, UNKNOWN
-from transformer.errors import UserError
+from transformer.errors import optional
 from transformer.models import boxes
 from transformer.tools.convert import forms, matrices
 
 # The fewest positions in the table. By default CTranslate2 reads 1024 pieces of a source and writes
 # 256 of an output; at a position beyond the table it raises an error.
-LONGEST = 1024
+FEWEST = 1024
 # {activation: its number in common_spec.Activation}
 ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}
 # {module of a layer: (CTranslate2's module, the part of its array)}: CTranslate2 stacks query, key
@@ -65,21 +65,18 @@ def write(
     params: dict[str, np.ndarray],
     pieces: Sequence[Sequence[str]],
     quantization: str = "float32",
-    positions: int = 0,
+    num_positions: int = 0,
 ) -> None:
     """Writes the files that ctranslate2.Translator loads into a folder, which must exist.
 
     `params` are {path: array}; `pieces` are those of source and target in the order of their ids.
-    Position encodings are stored as a table of `positions` rows, at least LONGEST, or as the
+    Position encodings are stored as a table of `num_positions` rows, at least FEWEST, or as the
     learned table.
     """
     check(model)
-    try:
-        from ctranslate2.specs import model_spec, transformer_spec
-    except ImportError as error:
-        raise UserError("config.export.format=ctranslate2: pip install ctranslate2") from error
+    specs = optional("ctranslate2.specs", "ctranslate2", "config.export.format=ctranslate2")
     options = model.options
-    spec = transformer_spec.TransformerSpec.from_config(
+    spec = specs.transformer_spec.TransformerSpec.from_config(
         (options.num_layers, model.decoder_options.num_layers),
         options.num_heads,
         pre_norm=options.residual == "pre",
@@ -92,20 +89,20 @@ def write(
             name, part = place_of(path)
             parts.setdefault(name, {})[part] = matrices.to_foreign(path, array)
     # A tied matrix is one param, but CTranslate2 stores it under each of its names.
-    target = {0: params["target_embedding/embedding"]}
-    parts.setdefault("encoder/embeddings_0/weight", target)
-    parts.setdefault("decoder/projection/weight", target)
+    tied = {0: params["target_embedding/embedding"]}
+    parts.setdefault("encoder/embeddings_0/weight", tied)
+    parts.setdefault("decoder/projection/weight", tied)
     # Stack the outputs: query, key and value [D, D] give [3D, D], their biases [D] give [3D].
     for name, arrays in parts.items():
         place, _, variable = name.rpartition("/")
         array = np.concatenate([arrays[part] for part in sorted(arrays)])
         array = np.ascontiguousarray(array, np.float32)
-        setattr(model_spec.index_spec(spec, place), variable, array)
+        setattr(specs.model_spec.index_spec(spec, place), variable, array)
     sinusoids_PD = None
     if options.positions != "learned":
         encoding = boxes.part("positions", options.positions, options=options)(parent=None)
-        [sinusoids_PD] = np.asarray(encoding.encode(np.arange(max(positions, LONGEST))[None]))
-    for half, path in (("encoder", POSITIONS[0]), ("decoder", POSITIONS[1])):
+        [sinusoids_PD] = np.asarray(encoding.encode(np.arange(max(num_positions, FEWEST))[None]))
+    for half, path in zip(("encoder", "decoder"), POSITIONS, strict=True):
         getattr(spec, half).position_encodings.encodings = params.get(path, sinusoids_PD)
     spec.config.layer_norm_epsilon = boxes.parse("norm", options.norm)[0].fields["epsilon"]
     spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]

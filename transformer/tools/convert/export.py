@@ -25,12 +25,12 @@ def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     folder, source = folders
     check(config, folder)
     run = saved_model.load(config, source)
-    with new_folders.new_folder(folder) as written:
-        write(written, config, source, run)
+    with new_folders.new_folder(folder) as draft:
+        write(draft, config, source, run)
         card = model_card.text(config, source, run, folder)
-        (written / "README.md").write_text(card, "utf-8")
+        (draft / "README.md").write_text(card, "utf-8")
         # Last, because the checksums are those of all files so far.
-        (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
+        (draft / checksums.NAME).write_bytes(checksums.checksums_of(draft))
     number = quantity(sum(x.size for x in jax.tree.leaves(run.params)), "parameter")
     logging.info("exported step %d of %s into %s: %s", run.step, source, folder, number)
 

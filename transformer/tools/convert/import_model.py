@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import shutil
 from pathlib import Path
 
 import jax
@@ -17,6 +16,9 @@ from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.convert import arrays, marian, marian_tokenizer, new_folders
 from transformer.workdir import key_tables, saved_config
 
+# {path: array} of the params, and {name: content} of the files in WORKDIR/vocabulary
+Imported = tuple[dict[str, np.ndarray], dict[str, bytes]]
+
 
 def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     """Writes the WORKDIR of (FOLDER, WORKDIR) atomically, from the model in FOLDER.
@@ -28,39 +30,28 @@ def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     new_folders.check_new(target)
     # An imported workdir has no checkpoints/, which 'average' and 'latest' load.
     config.evaluate.weights = "best"
-    if saved_config.is_exported(folder):
-        params, contents = read_exported(config, folder), None
-    else:
-        params, contents = read_marian(config, folder)
-    with new_folders.new_folder(target) as written:
-        if contents is None:
-            shutil.copytree(folder / "vocabulary", written / "vocabulary")
-        else:
-            vocab = vocabularies.write(written, config, contents)
-            config.vocabulary.fingerprint = vocab.fingerprint
-        save(written, params, config)
+    read = read_exported if saved_config.is_exported(folder) else read_marian
+    params, vocabulary = read(config, folder)
+    with new_folders.new_folder(target) as draft:
+        vocabularies.write_files(draft, vocabulary)
+        save(draft, params, config)
     number = quantity(sum(x.size for x in params.values()), "parameter")
     logging.info("imported %s into %s: %s", folder, target, number)
 
 
-def read_exported(config: ConfigDict, folder: Path) -> dict[str, np.ndarray]:
-    """Returns {path: array} of the params that --mode=export has written as safetensors.
-
-    `config` is that of the exported run.
-    """
+def read_exported(config: ConfigDict, folder: Path) -> Imported:
+    """Returns what --mode=export has written as safetensors; `config` is the exported run's."""
     check_same(folder)
     shapes = shapes_of(config, load_task(config.task).sizes(config, folder))
     with arrays.opened(folder) as source:
         params = {path: source.read(path, shape) for path, shape in shapes.items()}
         source.check_rest(params.keys(), lambda *_: "is not a parameter of config.json's model")
-    return params
+    place = folder / "vocabulary"
+    return params, {name: (place / name).read_bytes() for name in paths.files(place)}
 
 
-def read_marian(config: ConfigDict, folder: Path) -> tuple[dict[str, np.ndarray], dict[str, bytes]]:
-    """Returns params and vocabulary of Hugging Face's Marian, {path: array} and {name: content}.
-
-    Sets the fields of `config` that describe the model.
-    """
+def read_marian(config: ConfigDict, folder: Path) -> Imported:
+    """Returns Hugging Face's Marian; sets the keys of `config` that describe the model."""
     check_marian(folder)
     foreign = marian.read(folder)
     config.model.update(foreign.fields)
@@ -69,10 +60,12 @@ def read_marian(config: ConfigDict, folder: Path) -> tuple[dict[str, np.ndarray]
     for side, name in zip(("source", "target"), named, strict=True):
         key = f"{side}_language"
         config.data[key] = config.data[key] or name or side
-    config.update_from_flattened_dict(foreign.config)
+    config.update_from_flattened_dict(foreign.settings)
     key_tables.check(config, "import")
     source, target = (len(order.pieces) for order in foreign.orders)
     shapes = shapes_of(config, {"source_vocab_size": source, "target_vocab_size": target})
+    vocabulary = vocabularies.load(config, foreign.vocabulary, folder)
+    config.vocabulary.fingerprint = vocabulary.fingerprint
     return marian.read_params(folder, foreign, shapes), foreign.vocabulary
 
 

@@ -45,16 +45,13 @@ SILENT = 50.0  # subtracted from a bias: the probability shrinks to exp(-50) = 2
 
 
 class Foreign(NamedTuple):
-    """The contents of a workdir, except for the params.
-
-    `config` has the config keys to set, such as {'decode.length_penalty': 'power'}.
-    """
+    """What a folder says in our terms, except for the params."""
 
     fields: dict[str, Any]  # of our Transformer; other fields are the paper's
     orders: tuple[Renumbering, Renumbering]  # of the source's pieces, and of the target's
     vocabulary: dict[str, bytes]  # {name of a file in WORKDIR/vocabulary: content}
-    config: dict[str, Any]
-    theirs: dict[str, Any]  # config.json
+    settings: dict[str, Any]  # of our config: {'decode.length_penalty': 'power', ...}
+    theirs: dict[str, Any]  # the folder's config.json
 
 
 def read(folder: Path) -> Foreign:
@@ -63,23 +60,23 @@ def read(folder: Path) -> Foreign:
     UserError names the file, and the field that is damaged or not supported here.
     """
     file = folder / "config.json"
-    config = marian_config.read(file, marian_config.CONFIG)
-    orders, vocabulary = marian_tokenizer.read(folder, config)
-    search, is_renormalised = marian_config.search_of(folder, config)
+    theirs = marian_config.read(file, marian_config.CONFIG)
+    orders, vocabulary = marian_tokenizer.read(folder, theirs)
+    search, is_renormalised = marian_config.search_of(folder, theirs)
     # `generate` rules PAD and START out, then renormalises, so they have no probability.
     if is_renormalised:
         orders = tuple(order._replace(silent=(PAD, START)) for order in orders)
     return Foreign(
-        fields=marian_config.fields_of(config, file),
+        fields=marian_config.fields_of(theirs, file),
         orders=orders,
         vocabulary=vocabulary,
-        config={
+        settings={
             "vocabulary.shared": "shared.pieces" in vocabulary,
             "vocabulary.kind": "table",
             "vocabulary.normalisation": marian_tokenizer.normalisation(vocabulary),
             **search,
         },
-        theirs=config,
+        theirs=theirs,
     )
 
 
@@ -90,14 +87,15 @@ def read_params(
 
     UserError for an array that is missing, has another shape, or does not belong to the model.
     """
-    D, same = foreign.fields["d_model"], TIED[marian_config.tied(foreign.theirs)]
+    D = foreign.fields["d_model"]
+    tied = TIED[marian_config.tied(foreign.theirs)]
     is_shared = foreign.theirs["share_encoder_decoder_embeddings"]
     with arrays.opened(folder) as source:
-        present = [name for name in same if name in source.shapes]
+        present = [name for name in tied if name in source.shapes]
 
         def place_of(path: str) -> str:
             name = name_of(path, "none")
-            if name in same:
+            if name in tied:
                 return [*present, name][0]
             # Version 4 of transformers writes shared embeddings of both sides under one name.
             if name in (ENCODER, DECODER) and name not in source.shapes and is_shared:
@@ -109,7 +107,7 @@ def read_params(
             if name in SINUSOIDS:
                 is_right = matrices.are_sinusoids(array, D, SINUSOIDS.index(name))
                 what = "a table of Marian's sinusoids"
-            elif name in same:
+            elif name in tied:
                 is_right = np.array_equal(array, source.load(present[0]))
                 what = f"{present[0]}, with which it is tied"
             else:
@@ -191,9 +189,9 @@ def write(
     """
     marian_config.check(model)
     if model.options.positions == "interleaved":
-        params = matrices.halves(params)
+        params = matrices.to_halves(params)
     longest = max(longest, generation["max_length"])
-    orders = marian_tokenizer.order_there(vocabulary)
+    orders = marian_tokenizer.marian_orders(vocabulary)
     params, written = _beginning_with_padding(model, params, longest)
     for path, array in params.items():
         name = name_of(path, model.tied_embeddings)

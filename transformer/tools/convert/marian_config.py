@@ -35,7 +35,8 @@ NOT_SEARCHED = {
     **dict.fromkeys(("num_beam_groups", "encoder_repetition_penalty"), 1),
     "do_sample": False,
 }
-# {our rule: (option of `generate`, the rule's field, the value that turns it off)}, in its order
+# {our rule: (option of `generate`, the rule's field, the value that turns it off)}, in the order in
+# which `generate` applies them.
 RULES = {
     "repetition": ("repetition_penalty", "penalty", 1.0),
     "no_repeat_ngram": ("no_repeat_ngram_size", "size", 0),
@@ -159,7 +160,7 @@ def rules_of(rules: str) -> dict[str, Any]:
     named = {rule.name: rule.fields for rule in methods.parse_rules(rules)}
     if lacking := named.keys() - RULES.keys():
         logging.warning("export: Marian's generate has no rule %s", ", ".join(sorted(lacking)))
-    return {RULES[name][0]: named[name][RULES[name][1]] for name in RULES.keys() & named}
+    return {option: named[x][field] for x, (option, field, _) in RULES.items() if x in named}
 
 
 def config_of(

@@ -140,7 +140,7 @@ def _renumbering(file: Path, config: dict[str, Any], count: int) -> Renumbering:
     return renumber(pieces, pad=pad, end=end, unknown=ids["<unk>"], start=start, count=count)
 
 
-def order_there(vocabulary: tokenizer.Vocabulary) -> tuple[list[int], list[int]]:
+def marian_orders(vocabulary: tokenizer.Vocabulary) -> tuple[list[int], list[int]]:
     """Returns our ids in Marian's order, for source and target: </s> <unk> ... <pad>.
 
     Our start symbol is left out, because Marian's outputs start with <pad>. Two vocabularies have
@@ -160,7 +160,7 @@ def write(
     """Writes source.spm, target.spm, vocab.json and tokenizer_config.json."""
     for name, side in vocabulary.sides.items():
         (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
-    sides = zip(vocabulary, order_there(vocabulary), strict=True)
+    sides = zip(vocabulary, marian_orders(vocabulary), strict=True)
     source, target = ({x: i for i, x in enumerate(side.pieces(ids))} for side, ids in sides)
     paths.write_json(folder / "vocab.json", source)
     if separate := source != target:

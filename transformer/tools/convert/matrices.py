@@ -53,8 +53,8 @@ def are_sinusoids(table: np.ndarray, d_model: int, first: int) -> bool:
     return np.allclose(table[first:], waves_PD[first:], atol=4e-3)
 
 
-def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the params of the same function with sinusoids in 'halves', not 'interleaved'.
+def to_halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Turns params for 'interleaved' sinusoids into those of the same function with 'halves'.
 
     In the paper sines and cosines alternate along d_model; in 'halves' all sines come first. Hence
     every param along d_model is permuted alike: embeddings, inputs and outputs of sublayers, and

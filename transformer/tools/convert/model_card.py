@@ -31,7 +31,7 @@ def text(config: ConfigDict, source: Path, run: saved_model.SavedModel, folder: 
     """
     pipeline = PIPELINES.get(config.task, "other")
     model = f"A model of the task `{config.task}`"
-    tags, licence = "", config.export.licence
+    tags = ""
     if config.task == "translation":
         # 'source' and 'target' are placeholders of an imported model without languages.
         languages = config.data.source_language, config.data.target_language
@@ -49,10 +49,11 @@ def text(config: ConfigDict, source: Path, run: saved_model.SavedModel, folder: 
     options["config.evaluate.weights"] = config.evaluate.weights
     # Empty values are the defaults, and are left out of the command.
     given = [f"--{key}={value}" for key, value in options.items() if value != ""]
-    command = ["python", "launch.py", "--mode=export", folder.name, f"--workdir={source.name}"]
+    workdir = f"--workdir={source.resolve().name}"  # '.' itself has no name
+    command = ["python", "launch.py", "--mode=export", folder.name, workdir]
     # The hub reads the lines between the dashes as YAML.
     return f"""---
-{tags}license: {licence or "other"}
+{tags}license: {config.export.licence or "other"}
 pipeline_tag: {pipeline}
 tags:
 - {pipeline}
@@ -62,7 +63,7 @@ tags:
 # {folder.name}
 
 {model}, {origin}.
-{"" if licence else NO_LICENCE}
+{"" if config.export.licence else NO_LICENCE}
 | | |
 |---|---|
 {facts}

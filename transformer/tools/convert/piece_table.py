@@ -39,19 +39,18 @@ class PieceTable:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenises texts; each ends with END, and a blank text is END alone."""
-        ids, texts = self._ids, tokenizer.normalised(texts, self.normalisation)
+        split = list(map(self._split, tokenizer.normalised(texts, self.normalisation)))
         # One call of SentencePiece for all texts, which is faster.
-        split = list(map(self._split, texts))
         pieces_of_texts = self.processor.encode([text for _, text in split], out_type=str)
         return [
-            [*(ids.get(piece, UNKNOWN) for piece in (*language, *pieces)), END]
+            [*(self._ids.get(piece, UNKNOWN) for piece in (*language, *pieces)), END]
             for (language, _), pieces in zip(split, pieces_of_texts, strict=True)
         ]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Detokenises lists of ids; special ids are dropped."""
         pieces = ([self.table[i] for i in map(int, text) if i >= FIRST] for text in ids)
-        # A piece of the other side's model only keeps its ▁.
+        # SentencePiece leaves the ▁ of a piece that its model lacks, such as the other side's.
         return [self.processor.decode_pieces(x).replace("▁", " ").strip() for x in pieces]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -94,9 +93,13 @@ def dumps(table: Sequence[str]) -> bytes:
 def loads(content: bytes, name: str) -> tuple[str, ...]:
     """Loads a table from its file's content; UserError with `name` if it is not a table."""
     try:
-        return tuple(json.loads(content))
+        table = json.loads(content)
     except ValueError as error:
         raise UserError(f"damaged: {name} is not a table of pieces ({error})") from error
+    # Such as Marian's vocab.json, an object {piece: id}.
+    if not isinstance(table, list) or {*map(type, table)} != {str}:
+        raise UserError(f"{name} is not a table of pieces: expected a JSON list of strings")
+    return tuple(table)
 
 
 # For registry.VOCABULARIES; the files are source.model, target.model, and shared.pieces or

@@ -29,23 +29,28 @@ def text(arguments: list[str]) -> str:
     A key's comment is in the --config or in a config that it imports, on the key's line or above.
     """
     mode, _, config = parse(arguments)
-    # Only keys of the config's own architecture and optimizer.
-    defaults, table = key_tables.task_table(config)
-    table |= key_tables.mode_table(mode)
+    values = {key: x for key, x in flatten(config).items() if not key.endswith("fingerprint")}
+    files = [x.partition("=")[2].partition(":")[0] for x in arguments if x.startswith("--config=")]
+    defaults, table = {}, key_tables.mode_table(mode)
+    if MODES[mode].start == "configs":  # each config of the FILE has its own task and keys
+        values = {key: values[key] for key in table}
+    else:
+        # Only keys of the config's own architecture and optimizer.
+        task_defaults, task_table = key_tables.task_table(config)
+        defaults, table = flatten(task_defaults), task_table | table
+        files = [config.task, *files]
     about = {}
-    named = [x.partition("=")[2].partition(":")[0] for x in arguments if x.startswith("--config=")]
-    for source in [y for name in [config.task, *named] for y in sources(name)]:
+    for source in [source for file in files for source in sources(file)]:
         by_key = comments(source)
         # A key within braces, {"cell": "gru"}, belongs to config.model.
         about |= by_key | {f"model.{key}": comment for key, comment in by_key.items()}
     if MODES[mode].keys:
         about |= comments(inspect.getsource(load(MODES[mode].keys.partition(":")[0])))
-    values = {key: x for key, x in flatten(config).items() if not key.endswith("fingerprint")}
     groups = {"Most used": [key for key in FIRST if key in values]}
     for key in values:
         group = key.rpartition(".")[0].partition(".")[0]
         groups.setdefault(f"config.{group}".rstrip("."), []).append(key)
-    text_of = lambda key: described(key, values[key], flatten(defaults), table, about)
+    text_of = lambda key: described(key, values[key], defaults, table, about)
     return "\n\n".join("\n".join([title, *map(text_of, keys)]) for title, keys in groups.items())
 
 

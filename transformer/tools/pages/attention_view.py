@@ -6,6 +6,7 @@ script, because the Tab key does not reach words in a Vega-Lite plot, and the pl
 follow the choice of sentence, layer and head.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -110,9 +111,8 @@ def readable(pieces: Sequence[str]) -> list[str]:
     if not any(piece.startswith("▁") for piece in pieces):
         return [piece.replace(" ", "␣") for piece in pieces]
     shown = []
-    # Each piece with the piece before it; the first piece begins a word. Not strict, because the
-    # list of preceding pieces is longer by one.
-    for before, piece in zip(["▁", *pieces], pieces, strict=False):
+    # Each piece with the piece before it; the first piece begins a word, as if after a '▁'.
+    for before, piece in itertools.pairwise(["▁", *pieces]):
         is_special = piece.startswith("<") and piece.endswith(">")
         if piece.startswith("▁"):
             shown.append(piece[1:] or "␣")

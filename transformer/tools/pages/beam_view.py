@@ -68,9 +68,9 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
     step could not have won. `params` come from `compiled.cast_params`.
     """
     search = decoder.begin(params, [part])
-    # Row 0 of the batch is the sentence, the others are padding.
-    every_row, most_room = np.arange(len(search.rng_B)), search.bounds.prefix_BM.shape[1]
-    search = compiled.resize(search, every_row, room=most_room)
+    # Row 0 of the batch is the sentence, the others are padding. All stay, with room to the end.
+    most_room = search.bounds.prefix_BM.shape[1]
+    search = compiled.resize(search, np.arange(len(search.rng_B)), room=most_room)
     memory, state, bounds, _ = layout.shard_rows(search, params)
     options = dict(decoder.method.options)
     while beam_search.is_unfinished(0, state):
@@ -128,7 +128,8 @@ def searched(translator: Translator, params: Tree, text: str) -> Plot | None:
 
 def final_fates(steps: Sequence[Step]) -> list[list[Candidate]]:
     """Returns the candidates of each step, with their fates (FATES) at the end of the search."""
-    best, continued, path = steps[-1].finished[0][0], set(), []
+    best, _ = steps[-1].finished[0]
+    continued, path = set(), []
     # Backwards, because a candidate lives on if the next step keeps a continuation: (5, 8) lives on
     # if (5, 8, 2) is kept.
     for step in reversed(steps):
@@ -145,14 +146,15 @@ def final_fates(steps: Sequence[Step]) -> list[list[Candidate]]:
     return path
 
 
-def plot(path: Sequence[Sequence[Candidate]], side: Pieces) -> Plot:
+def plot(path: Sequence[Sequence[Candidate]], vocabulary: Pieces) -> Plot:
     """Returns the first steps of a search as a tree that grows downwards, a row per step."""
     # `places` maps kept hypotheses to columns in their row; () is the root, <s>.
     values = [{"step": 0, "place": 1, "piece": "<s>"}]
     rows, places, kept = [], {(): 1}, collections.Counter()
     for step, candidates in enumerate(path, start=1):
         for rank, (ids, log_prob, score, fate) in enumerate(candidates, start=1):
-            piece, [text] = readable(side.pieces(ids))[-1], side.decode([list(ids)])
+            piece = readable(vocabulary.pieces(ids))[-1]
+            [text] = vocabulary.decode([list(ids)])
             shown = {"piece": piece, "hypothesis": text, "log P": round(log_prob, 3)}
             shown |= {"score": round(score, 3), "fate": FATES[fate]}
             if ids[-1] == tokenizer.END:
@@ -165,15 +167,15 @@ def plot(path: Sequence[Sequence[Candidate]], side: Pieces) -> Plot:
                 line = {"before": step - 1, "parent": places[ids[:-1]]}
                 values.append({"step": step, "place": places[ids], **line, **shown})
     columns = ["step", "rank", "piece", "hypothesis", "log P", "score", "fate"]
-    return Plot("", _tree(values), _in_words(path, side), Table(columns, rows))
+    return Plot("", _tree(values), _in_words(path, vocabulary), Table(columns, rows))
 
 
-def _in_words(path: Sequence[Sequence[Candidate]], side: Pieces) -> str:
+def _in_words(path: Sequence[Sequence[Candidate]], vocabulary: Pieces) -> str:
     """Returns text on the best and the second translation of the search."""
     # The finished hypotheses, ranked by score, as the search ranks them.
     ended = [x for row in path for x in row if x.ids[-1] == tokenizer.END and x.fate != "dropped"]
     ended = sorted(ended, key=lambda x: -x.score)[:2]
-    texts = side.decode([list(x.ids) for x in ended])
+    texts = vocabulary.decode([list(x.ids) for x in ended])
     words = [f"“{text}” with score {x.score:.3f}" for text, x in zip(texts, ended, strict=True)]
     about = f"Found after {len(path)} steps: {'; next is '.join(words)}."
     if len(path) > MAX_STEPS:

@@ -1,7 +1,6 @@
 """Plots curves over the steps of training, from metrics.jsonl."""
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 
 from transformer.errors import quantity
@@ -32,13 +31,15 @@ def section(run: Run) -> Section:
     scores = [x for x in itertools.chain(*validation) if x not in measures.NOT_SHOWN]
     # Each name once, in the order of the page: a dict keeps the order of first insertion.
     names = dict.fromkeys([*FIRST, *measures.MEASURES, *scores, *OPTIMISER, *speeds])
-    marks, last = run.resumes(), max(line["step"] for line in [*train, *validation])
+    marks = run.resumes()
+    last = max(line["step"] for line in [*train, *validation])
     plots = []
     for name in names:
         title = measures.title(name)
         if name in speeds:
             unit = name.removesuffix("_per_second").capitalize()
-            title, about[name] = "Throughput", f"{unit} a second, without validations."
+            title = "Throughput"
+            about[name] = f"{unit} a second, without validations."
         series = {"training": points(train, name), "validation": points(validation, name)}
         if any(series.values()):
             options = {"logarithmic": name in LOGARITHMIC, "marks": marks, "last": last}
@@ -51,7 +52,7 @@ def _in_words(train: Sequence[dict], validation: Sequence[dict], marks: Sequence
     if marks:
         words += " Vertical lines are where training was resumed."
     if skipped := max((line.get("skipped", 0) for line in train), default=0):
-        words += f" {skipped} updates were skipped, because they were not finite."
+        words += f" Skipped, because not finite: {quantity(skipped, 'update')}."
     return words
 
 
@@ -60,7 +61,8 @@ def points(lines: Sequence[dict], name: str) -> Points:
 
     More than MAX_POINTS are thinned evenly, and the newest is kept.
     """
-    is_number = lambda x: isinstance(x, int | float) and math.isfinite(x)
+    # isfinite would raise OverflowError for an integer such as 10**400.
+    is_number = lambda x: isinstance(x, int | float) and abs(x) < 1e300
     values = [(line["step"], line[name]) for line in lines if is_number(line.get(name))]
     # Every n-th from the newest back, then in order: steps 1 to 7 with n = 3 give 1 4 7.
     every = -(-len(values) // MAX_POINTS) or 1

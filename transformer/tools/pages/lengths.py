@@ -68,10 +68,11 @@ def edges(lengths: Sequence[int]) -> list[int]:
     for few sentences.
     """
     # An edge is left out if the bucket that it ends, or the rest, would be too small.
-    at, starts = np.array(lengths), [min(lengths)]
-    for edge in np.quantile(at, SHARES, method="higher").tolist():
+    starts = [min(lengths)]
+    for edge in np.quantile(lengths, SHARES, method="higher").tolist():
         # Masks of the bucket that would end at this edge, and of the rest.
-        inside, above = (at >= starts[-1]) & (at < edge), at >= edge
+        above = np.greater_equal(lengths, edge)
+        inside = np.greater_equal(lengths, starts[-1]) & ~above
         if min(inside.sum(), above.sum()) >= MIN_SENTENCES:
             starts.append(edge)
     # Without edges, one bucket has all lengths below the maximum plus 1.

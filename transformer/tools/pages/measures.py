@@ -1,6 +1,5 @@
 """The names and descriptions of scores, scores as text, and 95 % intervals."""
 
-import math
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -68,14 +67,14 @@ def in_words(values: dict, first: str = "") -> str:
     A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'. Half the width of an interval, NAME_ci,
     follows its score: 'TER 53.92 ± 1.40'. The score `first`, if shown, precedes those of MEASURES.
     """
-    keys = [key for key in dict.fromkeys([first, *MEASURES, *values]) if key not in NOT_SHOWN]
-    keys = [key for key in keys if not key.endswith("_ci")]
-    scores = {key: values[key] for key in keys if isinstance(values.get(key), float | Interval)}
     texts = []
-    for key, score in scores.items():
-        half = values.get(f"{key}_ci")
-        width = f"\u00a0±\u00a0{half:.2f}" if half and not isinstance(score, Interval) else ""
-        texts.append(f"{name_of(key)} {in_digits(key, score)}{width}")
+    for key in dict.fromkeys([first, *MEASURES, *values]):
+        score = values.get(key)
+        is_shown = key not in NOT_SHOWN and not key.endswith("_ci")
+        if is_shown and isinstance(score, float | Interval):
+            half = values.get(f"{key}_ci")
+            margin = f"\u00a0±\u00a0{half:.2f}" if half and isinstance(score, float) else ""
+            texts.append(f"{name_of(key)} {in_digits(key, score)}{margin}")
     return ", ".join(texts)
 
 
@@ -103,8 +102,8 @@ def tokenizer(result: dict) -> str:
 
 
 def metrics(result: dict) -> dict[str, Metric]:
-    """Returns sacreBLEU's BLEU, with the tokenizer of a result, and chrF."""
-    return {"bleu": sacrebleu.BLEU(tokenize=tokenizer(result)), "chrf": sacrebleu.CHRF()}
+    """Returns sacreBLEU's BLEU, with the tokenizer of a result or the default one, and chrF."""
+    return {"bleu": sacrebleu.BLEU(tokenize=tokenizer(result) or None), "chrf": sacrebleu.CHRF()}
 
 
 def reference_roles(result: dict) -> list[str]:
@@ -154,9 +153,7 @@ def percentiles(resampled: np.ndarray) -> tuple[float, float]:
 
 def wilson(right: int, count: int) -> Interval:
     """Returns the share of `right` in `count` independent items, with Wilson's interval (1927)."""
-    # Middle and half width, times 1 + z^2 / count. Only rounding can take the interval beyond 0, 1.
-    z, share = 1.96, right / count
-    middle = share + z**2 / (2 * count)
-    half = z * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    low, high = ((middle + x) / (1 + z**2 / count) for x in (-half, half))
-    return Interval(share, max(0.0, low), min(1.0, high))
+    from scipy import stats  # on use, because it is large
+
+    low, high = stats.binomtest(right, count).proportion_ci(method="wilson")
+    return Interval(right / count, float(low), float(high))

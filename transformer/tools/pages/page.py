@@ -48,7 +48,8 @@ def check_writable(file: Path, key: str) -> None:
         raise UserError(f"{key}: {file} is a folder, expected a file")
     paths.make_folder(file.parent)
     try:
-        paths.in_bucket(file) or tempfile.TemporaryFile(dir=file.parent).close()
+        if not paths.in_bucket(file):
+            tempfile.TemporaryFile(dir=file.parent).close()
     except OSError as error:
         raise UserError(f"{key}: cannot write in {file.parent}: {error.strerror}") from error
 

@@ -1,6 +1,5 @@
 """Reads the logs and results of a finished or unfinished run from its workdir."""
 
-import itertools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,7 +48,6 @@ class Run(NamedTuple):
     versions: dict[str, str]  # of packages, when training was started
     lines: list[dict]  # of metrics.jsonl: kind, step and numbers
     starts: list[dict]  # of starts.jsonl, since the last from step 0: step, time, devices, data
-    results: list[dict]  # of evaluations.jsonl, the newest last
     evaluations: list[Evaluation]  # one per test set, the newest last
     best_step: int | None  # of the checkpoint in best/
 
@@ -68,7 +66,7 @@ class Run(NamedTuple):
 
 def read(config: ConfigDict, folder: Path) -> Run:
     """Reads a workdir; `config` is its config, with defaults for missing keys."""
-    evaluated, starts = read_log(folder, log.RESULTS), read_log(folder, log.STARTS)
+    starts = read_log(folder, log.STARTS)
     # Starts before the last one from step 0 belong to lost steps or another run: of the starts from
     # 0 500 0 200, the last two are kept.
     anew = [i for i, start in enumerate(starts) if start["step"] == 0]
@@ -78,8 +76,7 @@ def read(config: ConfigDict, folder: Path) -> Run:
         versions=dict(saved_config.read_config(folder).get("versions", {})),
         lines=read_log(folder, log.METRICS),
         starts=starts[max(anew, default=0) :],
-        results=evaluated,
-        evaluations=_evaluations(folder, [result["set"] for result in evaluated]),
+        evaluations=_evaluations(folder, [x["set"] for x in read_log(folder, log.RESULTS)]),
         best_step=max(store.complete_steps(folder / "best"), default=None),
     )
 
@@ -173,10 +170,10 @@ def trained_for(run: Run) -> tuple[int, float]:
     # The last steps may only be in a validation line.
     last = max((line["step"] for line in [*lines, *run.logged("validation")]), default=0)
     # step_seconds is the mean since the previous line: lines of steps 100 and 250 stand for 100 and
-    # 150 steps.
-    ends = itertools.pairwise([0, *(line["step"] for line in lines[:-1]), last][: len(lines) + 1])
+    # 150 steps, the last line also for those up to `last`. Without lines there is nothing to add.
+    ends = [0, *(line["step"] for line in lines[:-1]), last]
     seconds = 0.0
-    for (before, step), line in zip(ends, lines, strict=True):
+    for line, before, step in zip(lines, ends, ends[1:], strict=False):
         seconds += (step - before) * line.get("step_seconds", 0.0)
     return last, seconds
 

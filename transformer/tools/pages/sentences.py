@@ -27,10 +27,10 @@ def samples(run: Run) -> Section | None:
     """Returns a few sentences of the validation set, with their translations at several steps."""
     if "decode" not in run.config:
         return None
-    # `seen` is {(source, reference): {step: translation}}.
-    title, seen = "Learning to translate", {}
+    title = "Learning to translate"
+    seen = {}  # {(source, reference): {step: translation}}
     for line in run.logged("validation"):
-        logged = re.findall(SAMPLE.format(*3 * ["(.*)"]), line.get("samples", ""))
+        logged = re.findall(SAMPLE.format("(.*)", "(.*)", "(.*)"), line.get("samples", ""))
         for source, translation, reference in logged:
             seen.setdefault((source, reference), {})[line["step"]] = translation
     if not seen:
@@ -76,7 +76,8 @@ def chosen(run: Run) -> Section | None:
     sides = run.evaluations and run.evaluations[-1].columns("input", "output", "reference")
     if not sides:
         return Section(title, [f"No test set is translated yet: `{run.command('evaluate')}`"])
-    metric, ranked = CHRF(), []
+    metric = CHRF()
+    ranked = []
     for line, (source, hypothesis, reference) in enumerate(zip(*sides, strict=True), start=1):
         score = metric.sentence_score(hypothesis, [reference]).score
         place = f"{score:.1f}, line {line:,}"

@@ -49,12 +49,11 @@ def find_collectives(text: str, num_devices: int) -> list[Collective]:
     Groups of a single device are left out.
     """
     collectives, costs, started = [], [], {}
-    for run, cost in program.costs(text):
-        instruction, count = run.instruction, run.count
+    for (instruction, count, _), cost in program.costs(text):
         if instruction.op.removesuffix("-start") in KINDS:
             started[instruction.name] = len(collectives), len(costs)
             collectives.append(_collective(instruction, count, num_devices))
-            continue  # other collectives are no computation
+            continue  # not in `costs`: a collective does not hide behind another
         costs.append(cost)
         if instruction.op.removesuffix("-done") in KINDS:
             i, start = started[instruction.operands[0]]
@@ -121,5 +120,6 @@ def _first_group(line: str, num_devices: int) -> tuple[int, ...]:
 
 def _iota(sizes: str, order: str | None) -> np.ndarray:
     """Returns the numbers of devices in the order of IOTA: '4,2', '1,0' gives 0 2 4 6 1 3 5 7."""
-    shape, axes = ([int(x) for x in text.split(",")] if text else None for text in (sizes, order))
+    shape = [int(size) for size in sizes.split(",")]
+    axes = [int(axis) for axis in order.split(",")] if order else None
     return np.arange(math.prod(shape)).reshape(shape).transpose(axes).reshape(-1)

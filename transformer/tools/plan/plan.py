@@ -94,7 +94,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     collectives = find_collectives(text, layout.mesh.size)
     cost = program.total(cost for _, cost in program.costs(text)) if options.topology else None
     work = step_time.Work(flops, collectives, layout.mesh.size, kind)
-    program_times = cost and step_time.program_times(work, cost, options.bandwidth)
+    program_times = step_time.program_times(work, cost, options.bandwidth) if cost else None
     return {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
         "devices": layout.mesh.size,

@@ -44,7 +44,7 @@ class Instruction(NamedTuple):
         return [name.strip().lstrip("%") for part in names for name in part.split(",")]
 
 
-class Run(NamedTuple):
+class Execution(NamedTuple):
     """An instruction, and how often it runs."""
 
     instruction: Instruction
@@ -82,7 +82,7 @@ def computations(program: str) -> tuple[str, dict[str, list[Instruction]]]:
     }
 
 
-def runs(program: str) -> Iterator[Run]:
+def executions(program: str) -> Iterator[Execution]:
     """Yields the instructions of the entry computation, each call followed by those it calls.
 
     An instruction in a loop runs once per iteration; it counts once, with a warning in the log, if
@@ -90,9 +90,9 @@ def runs(program: str) -> Iterator[Run]:
     """
     entry, named = computations(program)
 
-    def within(name: str, count: int, fused: bool) -> Iterator[Run]:
+    def within(name: str, count: int, fused: bool) -> Iterator[Execution]:
         for instruction in named.get(name, ()):
-            yield Run(instruction, count, fused)
+            yield Execution(instruction, count, fused)
             # Nested loops multiply: 3 iterations around 5 run an instruction 15 times.
             trips = _trips(instruction, named) if instruction.op == "while" else 1
             # Instructions within a fusion or a reduction use no main memory; called ones inherit.
@@ -158,7 +158,7 @@ def total(costs: Iterable[Cost]) -> Cost:
     return Cost(*map(sum, zip(*costs, strict=True)))
 
 
-def costs(program: str) -> Iterator[tuple[Run, Cost]]:
+def costs(program: str) -> Iterator[tuple[Execution, Cost]]:
     """Yields the instructions of `compiled.as_text()`, each with the cost of all its executions.
 
     The program must be compiled for an accelerator: its text is then in the order of execution. An
@@ -171,15 +171,15 @@ def costs(program: str) -> Iterator[tuple[Run, Cost]]:
     # A fusion counts once, by its own operands and results: its intermediates stay on the chip.
     _, named = computations(program)
     shapes = {x.name: x.shape for instructions in named.values() for x in instructions}
-    for run in runs(program):
-        instruction = run.instruction
-        if run.fused or _runs_nothing(instruction):
-            yield run, Cost()
+    for execution in executions(program):
+        instruction, count, fused = execution
+        if fused or _runs_nothing(instruction):
+            yield execution, Cost()
             continue
         estimate = CYCLES.search(instruction.rest)
         cycles = int(estimate[1]) if estimate else 0
         moved = _moved(instruction, shapes, named)
-        yield run, Cost(run.count * moved, run.count * cycles, run.count)
+        yield execution, Cost(count * moved, count * cycles, count)
 
 
 def _runs_nothing(instruction: Instruction) -> bool:

@@ -34,8 +34,8 @@ def times(work: Work, options: ConfigDict, num_steps: int, program: dict | None 
     communication = seconds_to_send(work.collectives, work.kind, options.bandwidth)
     step_seconds = bound_by = None
     if compute is not None and communication is not None:
-        bounds = {"compute": compute, "communication": communication}
-        bounds["program"] = (program and program["bound_seconds"]) or 0.0
+        in_program = program["bound_seconds"] if program else None
+        bounds = {"compute": compute, "communication": communication, "program": in_program or 0.0}
         bound_by = max(bounds, key=bounds.get)
         step_seconds = bounds[bound_by]
     return {
@@ -60,18 +60,18 @@ def program_times(work: Work, cost: Cost, bandwidth: float) -> dict:
     """
     peak = work.num_devices * hardware(work.kind).peak
     computing = work.flops / peak if work.flops and peak else None
-    times = {"peak_seconds": computing, **_busy(cost, work.kind)}
+    busy = {"peak_seconds": computing, **_busy(cost, work.kind)}
     waiting = seconds_to_send(work.collectives, work.kind, bandwidth, overlapped=True)
     bound = None
-    if times["memory_seconds"] is not None and waiting is not None:
-        bound = _longest(times) + waiting
+    if busy["memory_seconds"] is not None and waiting is not None:
+        bound = _longest(busy) + waiting
     return {
         "bytes_moved": cost.moved,
         "kernels": cost.kernels,
-        **times,
+        **busy,
         "waiting_seconds": waiting,
         "bound_seconds": bound,
-        "attainable_share": bound and computing and computing / bound,
+        "attainable_share": computing / bound if computing and bound else None,
     }
 
 
@@ -79,10 +79,10 @@ def _busy(cost: Cost, kind: str) -> dict:
     """Returns the seconds in which devices of a kind move data, compute and launch kernels."""
     device = hardware(kind)
     moving = cost.moved / device.memory_bandwidth if device.memory_bandwidth else None
-    # The host of a TPU starts whole programs.
     return {
         "memory_seconds": moving,
         "instruction_seconds": cost.cycles / device.clock if device.clock else None,
+        # A TPU's host launches whole programs, not kernels.
         "launch_seconds": None if "TPU" in kind else cost.kernels * LAUNCH,
     }
 
@@ -102,7 +102,7 @@ def seconds_to_send(
     """
     seconds = 0.0
     for collective in collectives:
-        bytes_per_second = bandwidth or rate(kind, collective.group)
+        bytes_per_second = bandwidth or group_bandwidth(kind, collective.group)
         if not bytes_per_second:
             return None
         sending = collective.sent / bytes_per_second
@@ -112,7 +112,7 @@ def seconds_to_send(
     return seconds
 
 
-def rate(kind: str, group: tuple[int, ...]) -> float:
+def group_bandwidth(kind: str, group: tuple[int, ...]) -> float:
     """Returns the bytes/s that each device of a group sends, 0 if unknown.
 
     An island is a set of devices with fast links among them. A ring through several islands is as

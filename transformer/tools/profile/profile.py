@@ -24,9 +24,9 @@ def profile(config: ConfigDict, workdir: Path) -> None:
     Training begins with random params and saves none. Each process traces its own devices.
     Collective.
     """
-    steps, folder = config.profile.steps, workdir / "profile"
-    if paths.in_bucket(workdir):  # JAX cannot write traces there
-        raise UserError(f"--workdir={workdir} must be a folder on a disk: --mode=profile traces")
+    folder = workdir / "profile"
+    if paths.in_bucket(workdir):
+        raise UserError(f"--workdir={workdir} must be on a disk, because JAX writes the trace")
     task = prepare.prepare(config, workdir)
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     optimizer, step_function = make_step(config, task.loss)
@@ -34,13 +34,13 @@ def profile(config: ConfigDict, workdir: Path) -> None:
     compiled_step = compile_step(step_function, layout, state)
     load = lambda t: start.load_batch(task.batches, layout, config.train.accumulate, t)
 
-    def train(state: TrainState, numbers: range) -> TrainState:
-        for t, (batch, _) in zip(numbers, prefetch(load, numbers), strict=True):
+    def train(state: TrainState, steps: range) -> TrainState:
+        for t, (batch, _) in zip(steps, prefetch(load, steps), strict=True):
             with jax.profiler.StepTraceAnnotation("train", step_num=t):
                 state, _ = compiled_step(state, batch)
         return jax.block_until_ready(state)  # dispatch is asynchronous
 
     state = train(state, range(WARM_UP))
     with jax.profiler.trace(folder, create_perfetto_trace=True):
-        train(state, range(WARM_UP, WARM_UP + steps))
-    logging.info("%s: a trace of %d steps (docs/performance.md)", folder, steps)
+        train(state, range(WARM_UP, WARM_UP + config.profile.steps))
+    logging.info("%s: a trace of %d steps (docs/performance.md)", folder, config.profile.steps)

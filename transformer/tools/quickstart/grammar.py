@@ -143,7 +143,8 @@ def location(rng: random.Random) -> Clause:
     subject = persons(rng)
     if chance(rng, 0.3):
         subject = noun_phrase(rng, "animal goods vehicle book", "definite")
-    (place, _, where), tense = rng.choice(lexicon.PLACES), rng.choice(lexicon.TENSES)
+    place, _, where = rng.choice(lexicon.PLACES)
+    tense = rng.choice(lexicon.TENSES)
     when = moment(rng, 0.3, tense, "progressive")
     negated = chance(rng, 0.3)
     return Clause(subject, Verb("있", "be"), ((place + "에", where),), tense, negated, when)
@@ -163,9 +164,10 @@ def existence(rng: random.Random) -> Clause:
 
 def possession(rng: random.Random) -> Clause:
     """나는 개 두 마리가 있어: I have two dogs."""
-    subject, negated = persons(rng), chance(rng, 0.35)
-    classes, kind = "kin animal fruit drink book goods vehicle", "bare" if negated else "counted"
-    phrase = noun_phrase(rng, classes, kind)
+    subject = persons(rng)
+    negated = chance(rng, 0.35)
+    kind = "bare" if negated else "counted"
+    phrase = noun_phrase(rng, "kin animal fruit drink book goods vehicle", kind)
     complement = (attach(phrase.korean, "이/가"), phrase.english)
     return Clause(subject, Verb("있", "have"), (complement,), rng.choice(lexicon.TENSES), negated)
 

@@ -39,7 +39,8 @@ def noun_phrase(rng: random.Random, classes: str, kinds: str, adjectives: float 
             determiner = determiner[0], morphology.plural(determiner[1])
     elif kind == "counted":
         numeral, english = rng.choice(lexicon.NUMERALS)
-        is_plural, counter = english != "a", f"{numeral} {noun.counter}"
+        is_plural = english != "a"
+        counter = f"{numeral} {noun.counter}"
         if english == "a" and join(adjective[1], noun.english)[0] in "aeiou":
             english = "an"
         determiner = "", english

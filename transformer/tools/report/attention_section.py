@@ -26,7 +26,7 @@ def section(loaded: Inside) -> Section | None:
     if not hasattr(loaded.model, "attention_weights"):
         return None
     if not loaded.items:
-        return Section("Attention", [f"No test set is evaluated: {loaded.run.command('evaluate')}"])
+        return Section("Attention", [f"Not evaluated yet: `{loaded.run.command('evaluate')}`"])
     examples = []
     if run := inside.translation_model(loaded):
         # The run's own translations, saved by the evaluation.
@@ -54,12 +54,14 @@ def _texts(loaded: Inside) -> list[Example]:
     chosen = inside.sentences(loaded, len(loaded.items) if is_labelled else SENTENCES)
     if is_labelled:
         chosen = inside.labelled(chosen, SENTENCES)
-    read, examples = task.reader(loaded.run.config, loaded.run.workdir), []
+    pooling = getattr(loaded.model, "pooling", "mean") if is_labelled else ""
+    read = task.reader(loaded.run.config, loaded.run.workdir)
+    examples = []
     for item, number in zip(chosen.items, chosen.numbers, strict=True):
-        text, title, pooling = item["input"], item["input"].replace("\t", " | "), ""
+        text = item["input"]
+        title = text.replace("\t", " | ")
         if is_labelled:
             title += f" ({item['reference']}, predicted {item['output']})"
-            pooling = getattr(loaded.model, "pooling", "mean")
         examples.append(Example(title, _maps(loaded, text, read(text, number), pooling)))
     return examples
 

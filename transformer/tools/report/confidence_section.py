@@ -1,4 +1,4 @@
-"""The section on confidence: how far what --mode=calibrate predicted agrees with what it found."""
+"""The section on confidence: predicted shares of good lines beside those that were measured."""
 
 import numpy as np
 
@@ -25,7 +25,8 @@ def section(run: Run) -> Section | None:
         bins, thresholds = (np.array(values[x], float) for x in ("bins", "thresholds"))
         if not (np.isfinite(bins).all() and np.isfinite(thresholds).all() and bins[:, 2].min() > 0):
             raise ValueError("a number that is not finite, or a bin without lines")
-        rows = [[mean, *measures.wilson(good, int(n)), int(n)] for mean, good, n in bins.tolist()]
+        bins = bins.tolist()
+        rows = [[mean, *measures.wilson(int(good), int(n)), int(n)] for mean, good, n in bins]
         flags = thresholds.reshape(-1, 4).tolist()
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise UserError(f"damaged: {file} is not of --mode=calibrate: {error}") from error

@@ -18,7 +18,7 @@ from transformer.tools.pages.attention_view import KINDS, Example, Map
 from transformer.tools.pages.page import Section, Table
 from transformer.tools.report.inside import MAX_CHARACTERS, Inside
 
-SENTENCES = 400
+SENTENCES = 400  # or up to twice as many, because every n-th of the test set is read
 FAR = 3  # words from an object back to its verb, at least
 OFFSETS = range(-8, 9)  # of the baseline, from a word to the one it attends to
 AFTER_A_NOUN = ("PP", "SBAR", "VP", "S", "PRN")  # labels

@@ -53,7 +53,8 @@ def section(loaded: Inside) -> Section | None:
         return None
     from transformer.families.images import image_classification, images
 
-    chosen, run, pooling = inside.labelled(loaded, IMAGES), loaded.run, loaded.model.pooling
+    run = loaded.run
+    chosen = inside.labelled(loaded, IMAGES)
     # Line numbers start at 1, image indices at 0.
     try:
         originals = pictures.read(run, run.evaluations[-1], [x - 1 for x in chosen.numbers])
@@ -66,11 +67,11 @@ def section(loaded: Inside) -> Section | None:
     if "encoder" not in sown:
         return None
     weights_LBHTS = np.asarray(sown["encoder"])
-    weights_LBHP = patch_weights(weights_LBHTS, pooling)
+    weights_LBHP = patch_weights(weights_LBHTS, loaded.model.pooling)
     titles = [f"{x['reference']}, predicted {x['output']}" for x in chosen.items]
     shown = [*map(Picture, titles, pixels, weights_LBHP.swapaxes(0, 1))]
     far = distance_plot(*distances(weights_LBHTS, view.size))
-    return Section("Attention", [ABOUT.format(QUERY[pooling]), draw(shown), far])
+    return Section("Attention", [ABOUT.format(QUERY[loaded.model.pooling]), draw(shown), far])
 
 
 def patch_weights(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:

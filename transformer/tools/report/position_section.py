@@ -16,7 +16,7 @@ from transformer.tools.report.inside import Inside, Tree
 POSITIONS, DIMENSIONS = 40, 32
 
 ABOUT = {
-    "sinusoids": (
+    "interleaved": (
         "Sinusoids (paper, 3.5): position p has sin(p / 10000^(2i/D)) and cos of the same, which "
         "are added to the embedding; sines are drawn on the left. How alike two encodings are "
         "depends on their distance alone."
@@ -50,14 +50,17 @@ ABOUT = {
         "order of its own."
     ),
 }
+ABOUT |= dict.fromkeys(("concatenated", "halves"), ABOUT["interleaved"])
 
 
 def section(loaded: Inside) -> Section | None:
-    """Returns the position encodings of a model; None for recurrent models."""
+    """Returns the position encodings of a model; None for models without a text in ABOUT."""
     model, params = loaded.run.config.model, loaded.params
     if "positions" not in model:
         return None
     [(kind, _, fields)] = boxes.parse("positions", model.positions)
+    if kind not in ABOUT:  # such as a fork's own
+        return None
     plots = []
     if kind == "shaw":
         plots = [_distances(params, fields["max_distance"])]
@@ -68,7 +71,7 @@ def section(loaded: Inside) -> Section | None:
     elif kind != "none":
         for name, table_PD in _vectors(kind, model, params).items():
             plots += _table(name, table_PD)
-    return Section("Positions", [ABOUT.get(kind, ABOUT["sinusoids"]), *plots])
+    return Section("Positions", [ABOUT[kind], *plots])
 
 
 def _vectors(kind: str, model: ConfigDict, params: Tree) -> dict[str, np.ndarray]:

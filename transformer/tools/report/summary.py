@@ -11,7 +11,8 @@ from transformer.tools.pages.run import Evaluation, Run, num_parameters, trained
 def section(run: Run) -> Section:
     """Returns a table of task, model, data, devices, training, validation, result and seed."""
     # Without starts.jsonl, only the config's file names are known.
-    data, devices = run.config.data, "not recorded: the workdir has no starts.jsonl"
+    data = run.config.data
+    devices = "not recorded: the workdir has no starts.jsonl"
     read = f"{data.get('corpus', 'files')}: {data.get('train', '')} (more is not recorded)"
     if run.starts:
         newest = run.starts[-1]
@@ -48,7 +49,8 @@ def _in_words(run: Run, scores: dict) -> str:
 
 def _task(run: Run) -> str:
     """Returns the name of the task: 'translation, en to de'."""
-    task, data = run.config.task.replace("_", " "), run.config.data
+    task = run.config.task.replace("_", " ")
+    data = run.config.data
     if "source_language" in data:
         task += f", {data.source_language} to {data.target_language}"
     return task
@@ -74,9 +76,11 @@ def _training(run: Run) -> str:
     words += f"{progress.duration(seconds)} without validations"
     if run.starts:
         words += f", begun {run.starts[0]['time'][:16].replace('T', ' ')} UTC"
-    if resumes := [f"{step:,}" for step in run.resumes()]:
-        often = f"{len(resumes)} times, last from {resumes[-1]}"
-        words += f", resumed {often if len(resumes) > 4 else 'from ' + ', '.join(resumes)}"
+    resumes = [f"{step:,}" for step in run.resumes()]
+    if len(resumes) > 4:
+        words += f", resumed {len(resumes)} times, last from {resumes[-1]}"
+    elif resumes:
+        words += f", resumed from {', '.join(resumes)}"
     return words
 
 
@@ -113,7 +117,7 @@ def _score(run: Run, evaluation: Evaluation) -> str:
     """Returns a result's scores, with 95 % intervals of BLEU and chrF, or of accuracy."""
     scores = {k: v for k, v in evaluation.result.items() if isinstance(v, float)}
     sides = evaluation.columns("output", *measures.reference_roles(evaluation.result))
-    how = "; in brackets is the 95 % interval"
+    how = ""
     if sides and "bleu" in scores:
         output, *references = sides
         for name, metric in measures.metrics(evaluation.result).items():
@@ -122,6 +126,5 @@ def _score(run: Run, evaluation: Evaluation) -> str:
     elif sides and "macro_f1" in scores:
         right = sum(prediction == label for prediction, label in zip(*sides, strict=True))
         scores["accuracy"] = measures.wilson(right, len(sides[0]))
-    else:
-        how = ""
+        how = "; in brackets is the 95 % interval"
     return _in_words(run, scores) + how

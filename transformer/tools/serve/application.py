@@ -69,15 +69,15 @@ class Service:
 
     def submit(self, name: str, lines: list[str], count: int, terms: dict) -> list[asyncio.Future]:
         """Starts to translate lines; HTTPException if a limit is exceeded."""
-        options, name = self.options, name or next(iter(self.models))
+        name = name or next(iter(self.models))
         lines = [*map(encodable, lines)]
         if name not in self.models:
             raise HTTPException(404, f"no model {name!r}: expected {', '.join(self.models)}")
         lengths = [*map(len, lines)]
         for size, most, what, unit in (
-            (sum(lengths), options.max_characters, "", "character"),
-            (max(lengths, default=0), options.max_line, "a line of ", "character"),
-            (len(lines), options.max_lines, "", "line"),
+            (sum(lengths), self.options.max_characters, "", "character"),
+            (max(lengths, default=0), self.options.max_line, "a line of ", "character"),
+            (len(lines), self.options.max_lines, "", "line"),
         ):
             if size > most:
                 raise HTTPException(413, f"{what}more than {quantity(most, unit)}")
@@ -85,7 +85,7 @@ class Service:
             raise HTTPException(422, f"num_hypotheses must be at most {limit}, found {count}")
         if terms and not self.models[name].takes_terms:
             raise HTTPException(422, "terms need a server with decode.method=terminology")
-        if self.num_waiting() + len(lines) > options.max_waiting:
+        if self.num_waiting() + len(lines) > self.options.max_waiting:
             raise HTTPException(503, "too many lines wait, try again", {"Retry-After": "1"})
         terms = {encodable(key): encodable(value) for key, value in terms.items()}
         return self.batchers[name, 1 if count == 1 else limit].submit(lines, terms)
@@ -103,7 +103,7 @@ class Service:
         answers = iter(await all_of(futures, request, self.options.timeout))
         several = [best_of(list(itertools.islice(answers, len(part))), count) for part in parts]
         answer = {"translations": [hypotheses[0]["text"] for hypotheses in several]}
-        is_more = count > 1 or asked.terms or any(map(says_more, several))
+        is_more = count > 1 or any(map(says_more, several))
         return answer | ({"hypotheses": several} if is_more else {})
 
     async def health(self) -> dict[str, Any]:
@@ -117,7 +117,8 @@ class Service:
 
     async def page(self, request: Request, text: str = "", model: str = "") -> str:
         """Shows how a text is translated."""
-        name, text = model or next(iter(self.models)), " ".join(text.split())
+        name = model or next(iter(self.models))
+        text = " ".join(text.split())
         count = self.models[name].num_hypotheses if name in self.models else 1
         submitted = self.submit(name, [text], count, {})
         [hypotheses] = await all_of(submitted, request, self.options.timeout)
@@ -167,7 +168,7 @@ def application(models: Mapping[str, Served], options: ConfigDict) -> FastAPI:
 
 
 async def all_of(futures: list[asyncio.Future], request: Request, timeout: float) -> list[Any]:
-    """Returns all answers; drops waiting lines if the client leaves or the time is over."""
+    """Returns all answers; after a disconnect or a timeout, drops the lines still waiting."""
 
     async def collect() -> list[Any]:
         return [await future for future in futures]
@@ -222,15 +223,15 @@ def best_of(lines: list[list[Hypothesis]], count: int) -> list[dict[str, Any]]:
     """
     hypotheses = []
     for rank in range(min(count, max(map(len, lines)))):
-        k = [line[min(rank, len(line) - 1)] for line in lines]
-        confidences = [x.confidence for x in k]
+        ranked = [line[min(rank, len(line) - 1)] for line in lines]
+        confidences = [x.confidence for x in ranked]
         joined = Hypothesis(
-            text="\n".join(x.text for x in k),
-            score=sum(x.score for x in k),
-            missing=sum((x.missing for x in k), ()),
+            text="\n".join(x.text for x in ranked),
+            score=sum(x.score for x in ranked),
+            missing=sum((x.missing for x in ranked), ()),
             confidence=None if None in confidences else min(confidences),
-            words=sum((x.words for x in k), ()),
-            flagged=None if k[0].flagged is None else any(x.flagged for x in k),
+            words=sum((x.words for x in ranked), ()),
+            flagged=None if ranked[0].flagged is None else any(x.flagged for x in ranked),
         )
         hypotheses.append({"text": joined.text, **joined.details()})
     return hypotheses

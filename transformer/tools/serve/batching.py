@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from transformer.decoding.translator import Request
 
-BATCH_CHARACTERS = 16_000
+BATCH_CHARACTERS = 16_000  # of a batch's lines; the last line may exceed it
 
 
 class Line(NamedTuple):
@@ -23,11 +23,12 @@ class Line(NamedTuple):
 class Batcher:
     """Collects lines, and translates them by `translate(requests, numbers)` in threads.
 
-    Lines gather while all workers are busy. An idle worker takes a single line at once, as from a
-    single client. Otherwise it waits `wait` seconds for more, because clients with an answer may
-    ask again. A batch of at most `batch_lines` lines, or about BATCH_CHARACTERS, takes a line of
-    each request in turn, so that a short request does not wait for a long one. Make it within an
-    event loop.
+    Lines gather while all workers are busy. A worker takes them at once if the last batch had a
+    single line and no batch is in progress, as with a single client. Otherwise it waits up to
+    `wait` seconds for a full batch, because clients that have just been answered may ask again. A
+    batch has at most `batch_lines` lines, or about BATCH_CHARACTERS. It takes a line of each
+    request in turn, so that a short request does not wait for a long one. Create a Batcher within
+    an event loop.
     """
 
     def __init__(

@@ -15,16 +15,15 @@ class Metrics:
     def __init__(self):
         self.registry = prometheus_client.CollectorRegistry()
         prometheus_client.ProcessCollector(registry=self.registry)
-        metric = lambda kind, name, *args, **options: kind(
-            f"transformer_{name}", *args, registry=self.registry, **options
-        )
-        labels, buckets = ["path", "status"], [*(0.01 * 2**k for k in range(13)), float("inf")]
-        self.requests = metric(Counter, "requests", "Requests answered", labels)
+        base = {"namespace": "transformer", "registry": self.registry}
+        labels = ["path", "status"]
+        self.requests = Counter("requests", "Requests answered", labels, **base)
         about = "Time to the end of an answer"
-        self.seconds = metric(Histogram, "request_duration_seconds", about, labels, buckets=buckets)
+        buckets = [*(0.01 * 2**k for k in range(13)), float("inf")]  # 0.01, 0.02, ... 41 seconds
+        self.seconds = Histogram("request_duration_seconds", about, labels, buckets=buckets, **base)
         powers = [4**k for k in range(7)]
-        self.lines = metric(Histogram, "batch_lines", "Lines in a batch", ["model"], buckets=powers)
-        self.waiting = metric(Gauge, "waiting_lines", "Lines in no batch yet")
+        self.lines = Histogram("batch_lines", "Lines in a batch", ["model"], buckets=powers, **base)
+        self.waiting = Gauge("waiting_lines", "Lines in no batch yet", **base)
 
 
 class Guard:
@@ -37,8 +36,10 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        size, is_whole, status, start = 0, False, 500, time.perf_counter()
+        start = time.perf_counter()
         end = asyncio.get_running_loop().time() + self._timeout
+        size, is_whole = 0, False  # bytes of the body so far; whether all have arrived
+        status = 500  # of a request that fails before its answer begins
 
         async def limited() -> Message:
             nonlocal size, is_whole

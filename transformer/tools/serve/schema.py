@@ -22,11 +22,11 @@ class TranslateRequest(BaseModel, extra="forbid", strict=True):
         examples=["나는 사과를 좋아해"],
     )
     model: str = Field("", description="A name in /health; the first if it is left out.")
-    num_hypotheses: int = Field(1, ge=1, description="How many of the best are answered.")
+    num_hypotheses: int = Field(1, ge=1, description="How many to return, best first.")
     terms: dict[Term, Term] = Field(
-        {}, description="What terms are called, if the server has decode.method=terminology."
+        {}, description="{term: its translation}, if the server has decode.method=terminology."
     )
-    stream: bool = Field(False, description="A line of JSON for each line, as soon as it is done.")
+    stream: bool = Field(False, description="Answer with a line of JSON for each translated line.")
 
 
 class Translation(BaseModel):
@@ -34,12 +34,12 @@ class Translation(BaseModel):
 
     text: str
     score: float
-    missing: list[str] | None = Field(None, description="Translations of terms that it lacks.")
+    missing: list[str] | None = Field(None, description="Required terms that it lacks.")
     confidence: float | None = Field(
-        None, description="P(it is good), by translate.confidence; of several lines the lowest."
+        None, description="P(good), by translate.confidence; of several lines the lowest."
     )
-    words: list[tuple[str, float]] | None = Field(None, description="P of each of its words.")
-    flagged: bool | None = Field(None, description="Its confidence is too low.")
+    words: list[tuple[str, float]] | None = Field(None, description="(word, P) of each word.")
+    flagged: bool | None = Field(None, description="Whether its confidence is too low.")
 
 
 class TranslateAnswer(BaseModel):
@@ -47,7 +47,7 @@ class TranslateAnswer(BaseModel):
 
     translations: list[str]
     hypotheses: list[list[Translation]] | None = Field(
-        None, description="Of each text, best first, if there is more to say of them than the best."
+        None, description="Of each text, best first; absent if they add only a score."
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.errors import UserError, check_value
+from transformer.errors import UserError, check_value, optional
 from transformer.models import kernels
 from transformer.runtime import paths, progress
 from transformer.tools.serve import served
@@ -22,36 +22,33 @@ def serve(config: ConfigDict, workdir: Path) -> None:
     """
     options = config.serve
     check_value("serve.max_lines", options.max_lines, f"at most {options.max_waiting}")
-    try:
-        import uvicorn
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        optional(module, "fastapi uvicorn prometheus-client", "--mode=serve")
+    import uvicorn
 
-        from transformer.tools.serve import application
-    except ImportError as error:
-        raise UserError(
-            f"--mode=serve needs the package {error.name}: pip install fastapi uvicorn "
-            "prometheus-client"
-        ) from error
+    from transformer.tools.serve import application
+
     folders = [workdir, *map(paths.path, filter(None, map(str.strip, options.also.split(","))))]
     names = [folder.resolve().name for folder in folders]
     if len({*names}) < len(names):
         raise UserError(f"two models have one name, that of their folder: {', '.join(names)}")
     configs = [config, *(read_with_defaults(folder) for folder in folders[1:])]
-    for folder, each in zip(folders, configs, strict=True):
-        if each.task != "translation":
+    for folder, its_config in zip(folders, configs, strict=True):
+        if its_config.task != "translation":
             raise UserError(
-                f"config.serve.also: {folder} was trained on the task {each.task!r}, expected "
-                "'translation'"
+                f"config.serve.also: {folder} was trained on the task {its_config.task!r}, "
+                "expected 'translation'"
             )
     if options.warm_up and not paths.path(options.warm_up).is_file():
         raise UserError(f"config.serve.warm_up={options.warm_up!r} is not a file of lines")
-    # Of the workdir only, because the command line sets no keys of `serve.also`.
+    # About the workdir's dtype only, because the command line sets no keys of `serve.also`.
     kernels.chosen().advise(config.model.get("dtype"))
-    # Listen before minutes of loading, because the port may be taken; clients wait.
+    # Before loading, which may take minutes: a port in use fails at once, and clients wait.
     listening = listen(options.host, options.port)
     with progress.waiting("compile"):
         models = {
-            name: served.load(each, folder, name, names, options)
-            for name, folder, each in zip(names, folders, configs, strict=True)
+            name: served.load(its_config, folder, name, names, options)
+            for name, folder, its_config in zip(names, folders, configs, strict=True)
         }
     server = uvicorn.Server(
         uvicorn.Config(

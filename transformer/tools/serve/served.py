@@ -79,28 +79,29 @@ def load(
     Compiles the shapes of the lines of `options.warm_up`, or of a short line, in batches of each
     size.
     """
-    run, decode = translation.load(config, folder), config.decode
+    run = translation.load(config, folder)
+    decode = config.decode
     make = lambda n: translation.translator(config, folder, run, {**decode, "num_hypotheses": n})
     # For one hypothesis, search as --mode=translate does.
-    method = (one := make(1)).method
-    num_best = decode.num_samples if method.draws else decode.beam_width
-    translators = {num_best: make(num_best), 1: one}
+    single_best = make(1)
+    num_best = decode.num_samples if single_best.method.draws else decode.beam_width
+    translators = {num_best: make(num_best), 1: single_best}
 
     def translate(lines: list[Request], numbers: list[int], count: int) -> list[list[Hypothesis]]:
         return [*translators[count].hypotheses(run.params, lines, numbers=numbers)]
 
-    def page(text: str, hypotheses: Sequence[Hypothesis]) -> str:
+    def draw_page(text: str, hypotheses: Sequence[Hypothesis]) -> str:
         with layout.launching(run.params):
-            return html(run, translators[1], text, hypotheses, names=names, name=name)
+            return html(run, single_best, text, hypotheses, names=names, name=name)
 
-    lines = ["."]
+    warm_up = ["."]
     if options.warm_up:
         with paths.path(options.warm_up).open("rb") as file:
-            lines = [*mode_lines.read(file)]
-    # Batches are padded to powers of 4.
+            warm_up = [*mode_lines.read(file)]
+    # Batches are padded to powers of 4: up to 64 lines to 1, 4, 16 or 64.
     for size in (4**k for k in range(16) if 4**k <= options.batch_lines):
-        for start in range(0, len(lines), size):
-            translate([*map(Request, lines[start : start + size])], [0] * size, 1)
-    is_single = layout.num_devices(run.params) == 1
-    workers = translators[1].batch_decoder.workers.count if is_single else 1
-    return Served(translate, page, num_best, workers, method.required is not None)
+        for start in range(0, len(warm_up), size):
+            translate([*map(Request, warm_up[start : start + size])], [0] * size, 1)
+    is_single = layout.num_devices(run.params) == 1  # several devices share each batch
+    workers = single_best.batch_decoder.workers.count if is_single else 1
+    return Served(translate, draw_page, num_best, workers, single_best.method.required is not None)

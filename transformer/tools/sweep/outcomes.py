@@ -65,9 +65,8 @@ def read(run: Run, failure: str) -> Outcome:
     if failure:
         return Outcome(run, failure)
     logs = pages_run.read(run.config, run.workdir)
-    return Outcome(
-        run, "", pages_run.num_parameters(logs), *pages_run.trained_for(logs), result(run)
-    )
+    steps, seconds = pages_run.trained_for(logs)
+    return Outcome(run, "", pages_run.num_parameters(logs), steps, seconds, result(run))
 
 
 class PValue(NamedTuple):

@@ -99,9 +99,8 @@ def _row(name: str, row: object, values: dict, workdir: Path, arguments: Sequenc
     if not re.fullmatch(r"\w[\w.-]*", name):  # the beginning of a folder's name
         raise UserError("its name must be of letters, digits, '_', '-' and '.'")
     _check_kinds(row, ROW)
-    config, seeds = (
-        row.get(key, values.get(key, x)) for key, x in (("config", ""), ("seeds", [0]))
-    )
+    config = row.get("config", values.get("config", ""))
+    seeds = row.get("seeds", values.get("seeds", [0]))
     if not config:
         raise UserError('neither it nor the file has a config, such as config = "configs/FILE.py"')
     is_seed = lambda x: type(x) is int and x >= 0

@@ -92,13 +92,13 @@ def score_table(summaries: Sequence[Summary], best_by: str) -> Table:
         parameters = [f"{x.parameters:,}" for x in finished]
         steps = [f"{x.steps:,}" for x in sorted(finished, key=lambda x: x.steps)]
         time = duration(spread([x.seconds for x in finished]).mean) if finished else "-"
-        rows.append([summary.row.name, _from_to(parameters), _from_to(steps), time])
+        row = [summary.row.name, _from_to(parameters), _from_to(steps), time]
         of_seed = {x.run.seed: x for x in summary.outcomes}
-        rows[-1] += [_score(of_seed.get(seed), best_by) for seed in seeds]
-        rows[-1].append(spread(summary.scores(best_by)).in_words(best_by))
-        change, p = difference(summaries, i, best_by), summary.p
-        known = i and not math.isnan(change)
-        rows[-1] += [_signed(best_by, change) if known else "-", _p(p) if p else "-"]
+        row += [_score(of_seed.get(seed), best_by) for seed in seeds]
+        row.append(spread(summary.scores(best_by)).in_words(best_by))
+        change = difference(summaries, i, best_by)
+        row.append(_signed(best_by, change) if i and not math.isnan(change) else "-")
+        rows.append([*row, _p(summary.p) if summary.p else "-"])
     return Table(columns, rows)
 
 
@@ -140,27 +140,22 @@ def values(summaries: Sequence[Summary], best_by: str, best_is: str) -> dict:
     """Returns the content of sweep.json."""
     rows = []
     for i, (row, outcomes, p) in enumerate(summaries):
-        runs = [
-            {
-                **{"seed": x.run.seed, "workdir": str(x.run.workdir), "failure": x.failure},
-                "arguments": x.run.arguments,
-                **{"parameters": x.parameters, "steps": x.steps, "seconds": x.seconds},
-                **{"set": x.result.get("set", ""), "step": x.result.get("step")},
-                "scores": x.scores,
-            }
-            for x in outcomes
-        ]
         mean, deviation = spread(summaries[i].scores(best_by))
-        rows.append(
-            {
-                **{"row": row.name, "config": row.config, "overrides": row.overrides},
-                **{"mean": mean, "deviation": deviation},
-                "difference": difference(summaries, i, best_by),
-                "p": p._asdict() if p else None,
-                "runs": runs,
-            }
-        )
+        entry = {"row": row.name, "config": row.config, "overrides": row.overrides}
+        entry |= {"mean": mean, "deviation": deviation}
+        entry |= {"difference": difference(summaries, i, best_by), "p": p._asdict() if p else None}
+        rows.append(entry | {"runs": [_run_values(outcome) for outcome in outcomes]})
     return {"score": best_by, "best_is": best_is, "rows": rows}
+
+
+def _run_values(outcome: Outcome) -> dict:
+    """Returns what sweep.json has of a run."""
+    run, result = outcome.run, outcome.result
+    values = {"seed": run.seed, "workdir": str(run.workdir), "failure": outcome.failure}
+    values |= {"arguments": run.arguments, "parameters": outcome.parameters}
+    values |= {"steps": outcome.steps, "seconds": outcome.seconds}
+    values |= {"set": result.get("set", ""), "step": result.get("step")}
+    return values | {"scores": outcome.scores}
 
 
 def sections(summaries: Sequence[Summary], best_by: str, best_is: str) -> list[Section]:

@@ -73,7 +73,7 @@ def tracked(name: str, start: Callable[[str | None], OpenRun], workdir: Path) ->
                 call(*arguments)
         except Exception as error:  # of any type; training must go on
             has_failed = True
-            logging.error("%s gets nothing more: %s", name, error)
+            logging.error("logging to %s stopped: %s", name, error)
 
     def on_log(line: dict) -> None:
         numbers = {f"{line['kind']}/{k}": x for k, x in line.items() if isinstance(x, int | float)}
