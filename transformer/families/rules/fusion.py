@@ -77,13 +77,13 @@ def fused(config: ConfigDict, workdir: Path, run: SavedModel) -> SavedModel:
     """
     folder = paths.path(config.decode.language_model)
     lm_config = saved_config.read_with_defaults(folder)
-    what = f"config.decode.language_model={config.decode.language_model!r}"
+    key = f"config.decode.language_model={config.decode.language_model!r}"
     if lm_config.task != "language_modelling":
-        raise UserError(f"{what} must be of task 'language_modelling', found {lm_config.task!r}")
+        raise UserError(f"{key} must be of the task 'language_modelling', found {lm_config.task!r}")
     target = vocabularies.read(workdir, config).target
     if vocabularies.read(folder, lm_config).fingerprint != target.fingerprint:
         raise UserError(
-            f"{what} has other pieces: train it with --config.vocabulary.model=FILE, the "
+            f"{key} has other pieces: train it with --config.vocabulary.model=FILE, the "
             "vocabulary/shared.model or target.model of this run"
         )
     if "dtype" in lm_config.model:

@@ -77,9 +77,8 @@ def opened(folder: Path) -> Iterator[Arrays]:
     torch = optional("torch", "torch", str(file))
     # weights_only unpickles only arrays, and runs no code in the file. Files from before PyTorch
     # 1.6, such as most of OPUS-MT's, are not zip files and cannot be memory-mapped.
-    mmap = zipfile.is_zipfile(file)
     try:
-        tensors = torch.load(file, map_location="cpu", weights_only=True, mmap=mmap)
+        tensors = torch.load(file, "cpu", weights_only=True, mmap=zipfile.is_zipfile(file))
     except Exception as error:  # PyTorch and zip raise many kinds of errors for a damaged file
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise UserError(f"{file} is damaged, or holds more than arrays: {reason}") from error

@@ -46,8 +46,8 @@ def read_exported(config: ConfigDict, folder: Path) -> Imported:
     with arrays.opened(folder) as source:
         params = {path: source.read(path, shape) for path, shape in shapes.items()}
         source.check_rest(params.keys(), lambda *_: "is not a parameter of config.json's model")
-    place = folder / "vocabulary"
-    return params, {name: (place / name).read_bytes() for name in paths.files(place)}
+    vocabulary = folder / "vocabulary"
+    return params, {name: (vocabulary / name).read_bytes() for name in paths.files(vocabulary)}
 
 
 def read_marian(config: ConfigDict, folder: Path) -> Imported:

@@ -51,7 +51,8 @@ def text(arguments: list[str]) -> str:
         group = key.rpartition(".")[0].partition(".")[0]
         groups.setdefault(f"config.{group}".rstrip("."), []).append(key)
     text_of = lambda key: described(key, values[key], defaults, table, about)
-    return "\n\n".join("\n".join([title, *map(text_of, keys)]) for title, keys in groups.items())
+    paragraphs = ("\n".join([title, *map(text_of, keys)]) for title, keys in groups.items() if keys)
+    return "\n\n".join(paragraphs)
 
 
 def sources(name: str) -> list[str]:
@@ -81,6 +82,5 @@ def described(key: str, value: object, defaults: dict, table: dict, about: dict[
     if isinstance(entry := table.get(key), list):
         rule = entry[1]
         said.append(rule if isinstance(rule, str) else f"one of {', '.join(map(repr, rule))}")
-    said += filter(None, [about.get(key)])
-    lines = textwrap.wrap("; ".join(said), WIDTH - 6)
+    lines = textwrap.wrap("; ".join(filter(None, [*said, about.get(key)])), WIDTH - 6)
     return "\n".join([f"  --config.{key}={value}", *(f"      {line}" for line in lines)])

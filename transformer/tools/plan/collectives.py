@@ -121,5 +121,5 @@ def _first_group(line: str, num_devices: int) -> tuple[int, ...]:
 def _iota(sizes: str, order: str | None) -> np.ndarray:
     """Returns the numbers of devices in the order of IOTA: '4,2', '1,0' gives 0 2 4 6 1 3 5 7."""
     shape = [int(size) for size in sizes.split(",")]
-    axes = [int(axis) for axis in order.split(",")] if order else None
+    axes = [int(axis) for axis in order.split(",")] if order else range(len(shape))
     return np.arange(math.prod(shape)).reshape(shape).transpose(axes).reshape(-1)
