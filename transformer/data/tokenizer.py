@@ -19,7 +19,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from transformer.errors import UserError
 
-PAD, END, UNKNOWN, START = 0, 1, 2, 3
+PAD, END, UNKNOWN, START, FIRST_PIECE = range(5)  # ids below FIRST_PIECE are special
 TAG = r"▁<[^<>\s]+>"  # a source's first piece, for a language or a domain, such as <2de>
 
 

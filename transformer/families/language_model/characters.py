@@ -9,16 +9,14 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from transformer.data.tokenizer import END, PAD, START, UNKNOWN, normalised
+from transformer.data.tokenizer import END, FIRST_PIECE, PAD, START, UNKNOWN, normalised
 from transformer.errors import UserError
 from transformer.tasks.vocabularies import Kind
-
-FIRST = 4  # the id of the first character
 
 
 @dataclasses.dataclass(frozen=True)
 class Characters:
-    """The characters of a vocabulary: characters[i] has the id FIRST + i.
+    """The characters of a vocabulary: characters[i] has the id FIRST_PIECE + i.
 
     A line break is not a character, because each line of a corpus is a text, and ends with END.
     """
@@ -28,7 +26,7 @@ class Characters:
     pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
-        return FIRST + len(self.characters)
+        return FIRST_PIECE + len(self.characters)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of texts, each ending with END; UNKNOWN for an unknown character."""
@@ -63,7 +61,7 @@ class Characters:
 
     @functools.cached_property
     def _ids(self) -> dict[str, int]:
-        return {character: FIRST + i for i, character in enumerate(self.characters)}
+        return {character: FIRST_PIECE + i for i, character in enumerate(self.characters)}
 
 
 def learn(texts: Iterable[str], **options: Any) -> bytes:

@@ -79,21 +79,14 @@ class Lstm(nn.Module):
         return y_TBE.swapaxes(0, 1), carry
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def read_positions(
+def scan_positions(
     forget_bias: float,
     recurrent_EF: Array,
     x_TBF: Array,
     starts_TB: Array,
     carry: tuple[Array, Array],
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Reads position by position; returns h [T, B, E], of x's dtype, and the last (c, h).
-
-    The backward pass computes the gradient of `recurrent_EF` as one product over all positions, of
-    the previous h and the gradient of the gates. Autodiff would sum it in the loop, a quarter
-    slower on CPUs, and with rows on several devices an all-reduce per position.
-    """
-
+    """Reads position by position; returns h [T, B, E], of x's dtype, and the last (c, h)."""
     product = kernels.chosen().dot_general
 
     def read(carry: tuple[Array, Array], now: tuple[Array, Array]) -> tuple:
@@ -113,7 +106,7 @@ def _forward(
     forget_bias: float, recurrent_EF: Array, x_TBF: Array, starts_TB: Array, carry: tuple
 ) -> tuple:
     # Autodiff sees the recurrent matrix as a constant.
-    read = lambda x, carry: read_positions.fun(forget_bias, recurrent_EF, x, starts_TB, carry)
+    read = lambda x, carry: scan_positions(forget_bias, recurrent_EF, x, starts_TB, carry)
     (y_TBE, last), gradient_of = jax.vjp(read, x_TBF, carry)
     before_TBE = jnp.concatenate([carry[1][None].astype(y_TBE.dtype), y_TBE[:-1]])
     before_TBE = jnp.where(starts_TB[:, :, None], 0, before_TBE)
@@ -128,6 +121,10 @@ def _backward(forget_bias: float, kept: tuple, gradient: tuple) -> tuple:
     return recurrent_EF, x_TBF, None, carry
 
 
+# The backward pass computes the gradient of the recurrent matrix as one product over all positions,
+# of the previous h and the gradient of the gates. Autodiff would sum it in the loop, a quarter
+# slower on CPUs, and with rows on several devices an all-reduce per position.
+read_positions = jax.custom_vjp(scan_positions, nondiff_argnums=(0,))
 read_positions.defvjp(_forward, _backward)
 
 

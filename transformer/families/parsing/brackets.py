@@ -10,37 +10,37 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from transformer.data.tokenizer import END, FIRST_PIECE, PAD, START, UNKNOWN
 from transformer.families.parsing import trees
 from transformer.tasks import vocabularies
 
 NAME = "brackets.txt"
-FIRST = 4  # the id of the first symbol
 
 
 @dataclasses.dataclass(frozen=True)
 class Brackets:
-    """The symbols of trees, as ids from FIRST on; texts are symbols joined by spaces."""
+    """The symbols of trees, as ids from FIRST_PIECE on; texts are symbols joined by spaces."""
 
     symbols: tuple[str, ...]
     normalisation = ""
     pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
-        return FIRST + len(self.symbols)
+        return FIRST_PIECE + len(self.symbols)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of texts, each ending with END; UNKNOWN for another symbol."""
-        ids = {symbol: i for i, symbol in enumerate(self.symbols, start=FIRST)}
+        ids = {symbol: i for i, symbol in enumerate(self.symbols, start=FIRST_PIECE)}
         return [[*(ids.get(x, UNKNOWN) for x in text.split()), END] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Returns the texts of lists of ids; special ids are dropped."""
-        return [" ".join(self.symbols[i - FIRST] for i in x if i >= FIRST) for x in ids]
+        return [" ".join(self.symbols[i - FIRST_PIECE] for i in x if i >= FIRST_PIECE) for x in ids]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the symbols of ids as words, for terms and forbidden phrases."""
-        return [f"▁{self.symbols[i - FIRST]}" if i >= FIRST else "<special>" for i in ids]
+        names = ["<special>"] * FIRST_PIECE + [f"▁{symbol}" for symbol in self.symbols]
+        return [names[i] for i in ids]
 
     @property
     def fingerprint(self) -> str:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer.data import text_files
-from transformer.data.tokenizer import END, PAD, START, UNKNOWN, Pieces, normalised
+from transformer.data.tokenizer import END, FIRST_PIECE, PAD, START, UNKNOWN, Pieces, normalised
 from transformer.decoding.methods import Decode
 from transformer.errors import UserError
 
@@ -90,7 +90,7 @@ def forbidden(vocabulary: Pieces | None, decode: Decode) -> Forbidden:
     phrases = [*dict.fromkeys(" ".join(x.split()) for x in lines if x.replace("*", "").strip())]
     if not phrases:
         raise UserError(f"config.decode.forbidden={file!r} must have a phrase a line, found none")
-    pieces = [""] * (START + 1)
+    pieces = [""] * FIRST_PIECE
     if vocabulary:
         phrases = normalised(phrases, vocabulary.normalisation)
         pieces = [x.replace("▁", " ") for x in vocabulary.pieces(range(len(vocabulary)))]

@@ -7,13 +7,12 @@ which number a row's texts from 1. All are 0 on padding.
 import numpy as np
 
 from transformer.data import packing, pairs
-from transformer.data.tokenizer import START, UNKNOWN, Pieces
+from transformer.data.tokenizer import FIRST_PIECE, START, UNKNOWN, Pieces
 from transformer.data.tokens import Side
 
 # The id of a masked token. No text has it, because unknown characters fall back to bytes, and
 # masked_language.py refuses a vocabulary without fallback.
 MASK = UNKNOWN
-FIRST_PIECE = 4  # ids below are special
 KEPT, REPLACED = 0.1, 0.1  # of the masked tokens; the rest become MASK (Devlin et al. 2019, 3.1)
 
 

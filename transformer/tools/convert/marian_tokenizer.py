@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from transformer.data.tokenizer import END, FIRST_PIECE, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.runtime import paths
 from transformer.tools.convert import marian_config, piece_table
@@ -147,7 +147,7 @@ def marian_orders(vocabulary: tokenizer.Vocabulary) -> tuple[list[int], list[int
     <pad> first, because Marian has one id of <pad> for both, and their sizes differ.
     """
     # Six pieces: [1, 2, 4, 5, 0] in one vocabulary, [0, 1, 2, 4, 5] in each of two.
-    ids = [[END, UNKNOWN, *range(START + 1, len(side))] for side in vocabulary]
+    ids = [[END, UNKNOWN, *range(FIRST_PIECE, len(side))] for side in vocabulary]
     tables = [side.pieces(range(len(side))) for side in vocabulary]
     if tables[0] == tables[1]:
         return tuple([*side_ids, PAD] for side_ids in ids)

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Sequence
 import sentencepiece
 
 from transformer.data import tokenizer
-from transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from transformer.data.tokenizer import END, FIRST_PIECE, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.tasks.vocabularies import Kind
 
-FIRST = 4  # the id of the first piece that is not special
 LANGUAGE = re.compile(">>.+?<<")  # selects one of several target languages
 
 
@@ -49,7 +48,7 @@ class PieceTable:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Detokenises lists of ids; special ids are dropped."""
-        pieces = ([self.table[i] for i in map(int, text) if i >= FIRST] for text in ids)
+        pieces = ([self.table[i] for i in map(int, text) if i >= FIRST_PIECE] for text in ids)
         # SentencePiece leaves the ▁ of a piece that its model lacks, such as the other side's.
         return [self.processor.decode_pieces(x).replace("▁", " ").strip() for x in pieces]
 
