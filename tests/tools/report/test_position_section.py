@@ -82,7 +82,7 @@ def test_one_heat_map(tmp_path, keys, params, count, values):
 
 def test_a_recurrent_model_has_no_positions(tmp_path):
     """Nor are those drawn that the page has no text for."""
-    assert section(tmp_path, {}, positions="appended") is None
+    assert section(tmp_path / "appended", {}, positions="appended") is None
     run = workdirs.load(workdirs.write(tmp_path / "run"))
     del run.config.model.positions
     assert position_section.section(insides.inside(run, None, {}, [])) is None
