@@ -49,7 +49,7 @@ check: $(TOOLS)
 kill-matrix: $(TOOLS)
 	KILLS=20 $(VENV)/bin/python -m pytest -k kill_matrix
 
-# 10,000 damaged copies of a workdir, a model, a sweep and a request; `make test-slow` has 125 each.
+# 10,000 damaged copies of a workdir, a model, a sweep and a request; `make test-slow` has 50 each.
 fuzz: $(TOOLS)
 	FUZZ_COPIES=10000 $(VENV)/bin/python -m pytest tests/whole/test_fuzz.py
 

@@ -52,8 +52,16 @@ def model(**changes):
 
 
 def shapes(model, inputs):
-    init = lambda rng: model.init(rng, **inputs, train=False)
-    return jax.eval_shape(init, jax.random.key(0))["params"]
+    """The shapes of a model's params; it is traced once for all inputs of the same shapes."""
+    leaves, tree = jax.tree.flatten(inputs)
+    return _shapes(model, tree, tuple((x.shape, x.dtype) for x in leaves))
+
+
+@functools.cache
+def _shapes(model, tree, leaves):
+    inputs = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct(*x) for x in leaves])
+    init = lambda inputs: model.init(jax.random.key(0), **inputs, train=False)
+    return jax.eval_shape(init, inputs)["params"]
 
 
 def forward_flops(model, inputs):

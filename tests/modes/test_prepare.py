@@ -127,7 +127,7 @@ def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, text_di
             [
                 *(TEXT, f"--workdir={workdir}", f"--config.data.data_dir={data_dir}"),
                 f"--config.data.directory={text_dir}",
-                "--config.data.target_language=en",
+                *("--config.data.target_language=en", "--config.model.num_layers=1"),
                 f"--config.{key}={value}",
             ]
         )

@@ -39,7 +39,6 @@ def test_several_translations_are_numbered_and_scored(translated):
     rows = [row.split(" ||| ") for row in out]
     assert [int(number) for number, _, _ in rows] == [0, 0, 0, 1, 2, 2, 2]
     best = [next(text for number, text, _ in rows if number == n) for n in "012"]
-    assert best == translated(content).removesuffix("\n").split("\n")
     assert best == ["c b a", "", "e f g h"]
     scores = [float(score) for _, _, score in rows]
     assert scores[:3] == sorted(scores[:3], reverse=True)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import sacrebleu
 from helpers.checkpoints import steps
+from helpers.command_line import trained
 from helpers.runs import SUMS
 
 import launch
@@ -112,6 +113,23 @@ def test_loss_and_bleu_are_both_of_the_tagged_sources(run, monkeypatch):
     results = [evaluated(run, x) for x in (config, tagged, configured(run, split="other"))]
     scores = [[result[name] for name in ("bleu", "loss", "accuracy")] for result in results]
     assert scores[0] == scores[1] != scores[2]
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_two_steps_is_another_model(run, tmp_path):
+    """Of which one, models/test_ensemble.py says."""
+    workdir, early = (shutil.copytree(run[0], tmp_path / name) for name in ("run", "early"))
+    shutil.rmtree(early / "checkpoints" / "160")
+    copy = workdir, run[1]
+    alone, both = (evaluated(copy, weights="latest", ensemble=x) for x in ("", str(early)))
+    assert (both["step"], both["steps"]) == (160, [160, 120])  # the step of the workdir itself
+    assert both["nats_per_token"] != pytest.approx(alone["nats_per_token"], abs=1e-3)
+
+
+def test_a_value_that_cannot_work_is_said_before_anything_is_read(tmp_path):
+    arguments = ["--mode=evaluate", trained(tmp_path, {}), "--config.evaluate.tokenize=14a"]
+    with pytest.raises(UserError, match=r"evaluate\.tokenize must be one of .*'13a'"):
+        launch.main(arguments)
 
 
 def written(run, split, name):

@@ -43,7 +43,7 @@ def test_a_workdir_that_cannot_be_made(mode, tmp_path):
         ("/dev/null/x", "cannot create the folder /dev/null/x: Not a directory"),
         (tmp_path / "x[1]", "without backslashes and brackets"),
     ):
-        arguments = [f"--mode={mode}", TEXT, f"--workdir={workdir}"]
+        arguments = [f"--mode={mode}", TEXT, f"--workdir={workdir}", "--config.model.num_layers=1"]
         with pytest.raises(UserError, match=said):
             launch.main([*arguments, f"--config.data.data_dir={data}"])
     assert not data.exists()

@@ -4,7 +4,6 @@ import json
 import shutil
 
 import pytest
-from helpers.cases import slow_but
 from helpers.runs import without_times
 
 import launch
@@ -71,16 +70,14 @@ def test_a_toy_task_is_trained_killed_resumed_and_has_its_best(toy, tmp_path, ca
 def test_a_resumed_run_may_have_another_rate_but_no_other_optimizer(toy, toy_config, tmp_path):
     """Such as a run that ended after repeated non-finite updates."""
     toy(tmp_path / "run", train__num_steps=20)
-    toy(tmp_path / "run", train__num_steps=25, optimizer__schedule__value=0.01)
-    rates = {x["step"]: x["learning_rate"] for x in read(tmp_path / "run") if x["kind"] == "train"}
-    assert rates == pytest.approx({5: 0.02, 10: 0.02, 15: 0.02, 20: 0.02, 25: 0.01})
     linear = 'linear_schedule", "init_value": 0.01, "end_value": 0.0, "transition_steps": 60'
     toy_config.write_text(
         toy_config.read_text().replace('constant_schedule", "value": 0.02', linear)
     )
-    toy(tmp_path / "run", train__num_steps=30)
-    last = [x for x in read(tmp_path / "run") if x["kind"] == "train"][-1]
-    assert (last["step"], last["learning_rate"]) == (30, pytest.approx(0.01 * (1 - 29 / 60)))
+    toy(tmp_path / "run", train__num_steps=25)
+    rates = {x["step"]: x["learning_rate"] for x in read(tmp_path / "run") if x["kind"] == "train"}
+    after = 0.01 * (1 - 24 / 60)
+    assert rates == pytest.approx({5: 0.02, 10: 0.02, 15: 0.02, 20: 0.02, 25: after})
     with pytest.raises(UserError, match=r"config.optimizer.clip_norm=0.0, now it is 1.0"):
         toy(tmp_path / "run", train__num_steps=40, optimizer__clip_norm=1.0)
 
@@ -94,9 +91,8 @@ def test_a_run_starts_from_the_best_params_of_another(toy, tmp_path, capsys):
 
     still = {"optimizer__schedule__value": 0.0, "train__num_steps": 10}
     best = error(tmp_path / "first", train__num_steps=40)
-    assert error(tmp_path / "random", **still) > 2 * best
     second = {"train__init_from": tmp_path / "first", **still}
-    assert error(tmp_path / "second", **second) == best
+    assert error(tmp_path / "second", **second) == best  # to the bit
     shutil.rmtree(tmp_path / "first")
     assert error(tmp_path / "second", **{**second, "train__num_steps": 20}) == best
     with pytest.raises(UserError, match=r"config.train.init_from: \S*first/best holds no"):
@@ -104,11 +100,13 @@ def test_a_run_starts_from_the_best_params_of_another(toy, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "mesh"),
-    slow_but([("pmap", (8, 1, 1)), ("jit", (4, 2, 1))], ("jit", (4, 2, 1))),
+    ("name", "strategy", "mesh"),
+    [
+        *((name, "jit", (4, 2, 1)) for name in ("adamw", "sgd", "lion", "adafactor")),
+        pytest.param("adamw", "pmap", (8, 1, 1), marks=pytest.mark.slow),  # any state is whole
+    ],
     ids=str,
 )
-@pytest.mark.parametrize("name", ["adamw", "sgd", "lion", "adafactor"])
 def test_optimizers_of_optax_descend(toy, toy_config, tmp_path, name, strategy, mesh):
     """By optax's sign: what they return is added."""
     rate = {"adafactor": 0.1}.get(name, 0.02)

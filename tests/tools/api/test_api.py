@@ -186,29 +186,32 @@ def untrained():
 @pytest.mark.parametrize(
     ("load", "message"),
     [
-        (lambda run: transformer.load(run / "no"), "does not exist"),
-        (lambda run: transformer.load(run, {"decode.beams": 2}), "did you mean"),
-        (lambda run: transformer.load(run, {"model.d_model": 2}), "was trained with 32"),
-        (lambda run: transformer.load(run, {"decode.beam_width": 0}).translate("a"), "at least 1"),
-        (lambda run: transformer.config("wmt_bas"), "did you mean wmt_base"),
-        (lambda run: transformer.load(run).translate("a", beams=2), "no key config.decode.beams"),
-        (lambda run: transformer.load(run).translate("a", beam_width=[2]), "beam_width must be"),
-        (lambda run: transformer.load(run).translate("a\nb"), "a text of one line, found 'a"),
-        (lambda run: transformer.load(run).translate(None), "expected one input, a list or a gen"),
-        (lambda run: transformer.load(run).translate([b"a"]), "expected a text, found b'a'"),
-        (lambda run: transformer.load(run).score(["a"], ["b"]), "expected a text, found ..a"),
-        (lambda run: transformer.load(run).align("a\nb", "b"), "a text of one line, found 'a"),
-        (lambda run: transformer.train("quickstart", run), "a config, as of transformer.config"),
-        (lambda run: transformer.train(untrained(), run), "num_steps must be at least 1, found 0"),
-        (lambda run: transformer.config("quickstart", ["a=1"]), "expected changes such as"),
-        (lambda run: transformer.load(run).score("a", "b", beams=2), "no key config.decode.beams"),
-        (lambda run: transformer.load(run).align("a", "b", layer=9), "config.attention.layer must"),
-        (lambda run: transformer.load(run).align("a", "b", tag="<x>"), "decode.tag must be one of"),
+        (lambda run, _: transformer.load(run / "no"), "does not exist"),
+        (lambda run, _: transformer.load(run, {"decode.beams": 2}), "did you mean"),
+        (lambda run, _: transformer.load(run, {"model.d_model": 2}), "was trained with 32"),
+        (lambda run, _: transformer.load(run, {"decode.beam_width": 0}).translate("a"), "at least"),
+        (lambda *_: transformer.config("wmt_bas"), "did you mean wmt_base"),
+        (lambda _, model: model.translate("a", beams=2), "no key config.decode.beams"),
+        (lambda _, model: model.translate("a", beam_width=[2]), "beam_width must be"),
+        (lambda _, model: model.translate("a\nb"), "a text of one line, found 'a"),
+        (lambda _, model: model.hypotheses("a", "2"), "num_hypotheses must be an int"),
+        (lambda _, model: model.translate(None), "expected one input, a list or a gen"),
+        (lambda _, model: model.translate([b"a"]), "expected a text, found b'a'"),
+        (lambda _, model: model.score(["a"], ["b"]), "expected a text, found ..a"),
+        (lambda _, model: model.align("a\nb", "b"), "a text of one line, found 'a"),
+        (lambda run, _: transformer.train("quickstart", run), "a config, as of transformer.config"),
+        (lambda run, _: transformer.train(untrained(), run), "num_steps must be at least 1, found"),
+        (lambda *_: transformer.config("quickstart", ["a=1"]), "expected changes such as"),
+        (lambda *_: transformer.config("quickstart", {"data.train": None}), "expected changes"),
+        (lambda run, _: transformer.config(run / "no.py"), "must be an existing Python file"),
+        (lambda _, model: model.score("a", "b", beams=2), "no key config.decode.beams"),
+        (lambda _, model: model.align("a", "b", layer=9), "config.attention.layer must"),
+        (lambda _, model: model.align("a", "b", tag="<x>"), "decode.tag must be one of"),
     ],
 )
-def test_mistakes_are_explained(workdir, load, message):
+def test_mistakes_are_explained(workdir, translator, load, message):
     with pytest.raises(UserError, match=message):
-        load(workdir)
+        load(workdir, translator)
 
 
 def test_a_task_without_a_model_to_call(saved):

@@ -28,9 +28,8 @@ def assert_runs(found, expected):
         assert abs(run.stop - stop) <= (20 if stop == COUNT else 6)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("shift", [1, -1, 2, -5, 10])
-def test_a_shift_is_found_where_it_begins(seed, shift):
+@pytest.mark.parametrize(("shift", "seed"), [(1, 0), (-1, 1), (2, 2), (-5, 0), (10, 1)])
+def test_a_shift_is_found_where_it_begins(shift, seed):
     """`shift` lines are put into the target, or into the source, before line `start`."""
     sides, extra = two_sides(seed=seed), two_sides(10, seed + 100)
     start = random.Random(seed).randrange(50, 930)

@@ -34,11 +34,10 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("fault", PLANTED)
-def test_a_planted_fault_is_found_where_it_is(fault, seed):
+def test_a_planted_fault_is_found_where_it_is(fault):
     pairs = [pair for pair in parallel.pairs(2000, 1) if len(pair[0]) > 40]
-    planted = sorted(random.Random(seed).sample(range(len(pairs)), 7))
+    planted = sorted(random.Random(fault).sample(range(len(pairs)), 7))
     for number in planted:
         PLANTED[fault](pairs[number])
     assert found(pairs) == ({fault: planted} if fault else {})
@@ -70,10 +69,9 @@ def test_a_line_in_another_language_is_found(number, pair, fault):
     assert found(pairs, codes=("de", "en")) == {"copied": [3], fault: [number]}
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_repeats_are_found(seed):
-    pairs = parallel.pairs(250, seed)
-    one, two, three, four = random.Random(seed).sample(range(200), 4)
+def test_repeats_are_found():
+    pairs = parallel.pairs(250)
+    one, two, three, four = random.Random(0).sample(range(200), 4)
     pairs.append(list(pairs[one]))
     pairs.append([pairs[two][0].upper() + " - 77!", pairs[two][1].rstrip(".!?")])
     pairs.append([pairs[three][0], pairs[four][1]])  # no pair that was there before

@@ -167,7 +167,7 @@ REFUSED = [  # (what is done before, arguments, words of the one line)
     (rewritten(signature="nrefs:1|tok:x"), "a b", r"damaged: 'nrefs:1\|tok:x' is not sacreBLEU's"),
     (lacking, "a b", r"a and b do not have the same files.*--workdir=a"),
     (diverged, "c b/c", r"bits_per_character of c is nan: a model that has diverged"),
-    *((rewritten(bleu=x), "a b", WRONG_SCORE) for x in ("x", None, [1.0], math.inf)),
+    *((rewritten(bleu=x), "a b", WRONG_SCORE) for x in ("x", math.inf)),
 ]
 
 

@@ -28,7 +28,7 @@ def config_of(run, **changes):
     config = key_tables.set_mode_keys(saved_config.read_config(run.workdir), "export")
     config.evaluate.weights = "best"
     config.update_from_flattened_dict({k.replace("__", "."): v for k, v in changes.items()})
-    return config
+    return config.lock()  # as of the command line
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
 def test_what_cannot_be_exported_is_said_before_writing(tiny_run, tmp_path, changes, said):
     config = config_of(tiny_run, **changes)
     if config.task == "toy":
-        del config.vocabulary
+        del config.unlock().vocabulary
     with pytest.raises(UserError, match=said):
         export(config, (tmp_path / "model", tiny_run.workdir))
     assert not list(tmp_path.iterdir())

@@ -62,9 +62,9 @@ def test_what_is_read_is_written_and_read_again_to_the_bit(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("tied", "shared"), [("all", True), ("target", False), ("none", False), ("none", True)]
+    ("tied", "shared", "bias"),
+    [("all", True, False), ("target", False, True), ("none", False, False), ("none", True, True)],
 )
-@pytest.mark.parametrize("bias", [False, True])
 def test_our_own_model_is_the_same_function_there(tmp_path, tied, shared, bias):
     """Written with the paper's positions and read with halves: the same logits."""
     learnt = corpora.learn("text"), corpora.learn("target", size=300)

@@ -1,5 +1,6 @@
 """--mode=report writes one page beside the run: what is read on it, and that a browser shows it."""
 
+import functools
 import json
 import pathlib
 
@@ -70,16 +71,27 @@ def unwritten(folder):
     return untrained(folder, task="language_modelling")
 
 
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    """A function of one of those above: the page of its run, which is made once."""
+
+    @functools.cache
+    def report(make):
+        folder = make(tmp_path_factory.mktemp("report"))
+        launch.main(["--mode=report", f"--workdir={folder}"])
+        return folder / "report.html"
+
+    return report
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [translated, classified, written, trained, untrained, unwritten])
-def test_a_reader_sees(make, tmp_path, capsys):
-    folder = make(tmp_path)
-    launch.main(["--mode=report", f"--workdir={folder}"])
-    assert capsys.readouterr().out == f"{folder / 'report.html'}\n"
-    text = (folder / "report.html").read_text()
+def test_a_reader_sees(make, reported):
+    file = reported(make)
+    text = file.read_text()
     assert len(text) < 3e6
     shown = golden.read(text, but="The beam, step by step")  # of random params
-    golden.check(shown, HERE / "golden" / f"{make.__name__}.txt", WORKDIR=folder)
+    golden.check(shown, HERE / "golden" / f"{make.__name__}.txt", WORKDIR=file.parent)
 
 
 @pytest.mark.usefixtures("toy_config")
@@ -98,7 +110,9 @@ def test_a_new_task_has_a_page_and_a_comparison(tmp_path, capsys):
         wrote["starts"] = [{"step": 0, "time": "2026-01-01"}]
         workdirs.write(tmp_path / name, task="toy", **wrote)
     launch.main(["--mode=report", f"--workdir={tmp_path / 'a'}"])
-    assert "Toy. error 0.2500 on test." in (tmp_path / "a" / "report.html").read_text()
+    file = tmp_path / "a" / "report.html"
+    assert capsys.readouterr().out == f"{file}\n"
+    assert "Toy. error 0.2500 on test." in file.read_text()
     folders = [str(tmp_path / name) for name in "ab"]
     launch.main(["--mode=compare", *folders, "--config.compare.page="])
     *_, line = capsys.readouterr().out.splitlines()
@@ -114,10 +128,8 @@ def test_where_no_page_can_be_is_refused(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [translated, classified, written, trained])
-def test_a_browser_shows_it(make, tmp_path):
-    folder = make(tmp_path)
-    launch.main(["--mode=report", f"--workdir={folder}"])
+def test_a_browser_shows_it(make, reported):
     with browser.chromium() as driver:
-        for _ in browser.open_everywhere(driver, folder / "report.html"):
+        for _ in browser.open_everywhere(driver, reported(make)):
             inside = driver.find_elements("css selector", ".attention .pair button")
             assert bool(inside) == (make is trained)

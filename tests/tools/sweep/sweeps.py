@@ -8,6 +8,7 @@ from transformer.tools.sweep import children, sweep_file
 BASE = """
 config = "configs/parallel_text.py"
 [overrides]
+model.num_layers = 1
 train.num_steps = 20
 """
 

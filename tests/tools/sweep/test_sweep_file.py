@@ -124,8 +124,9 @@ def test_mistakes_are_one_line(tmp_path, text, words):
 def test_rows_of_different_tasks_have_no_table(tmp_path, toy_config):
     for name in ("translation", "parallel_text"):
         (toy_config.parent / f"{name}.py").symlink_to(ROOT / "configs" / f"{name}.py")
+    rows = f'[rows.a]\nmodel.num_layers = 1\n[rows.b]\nconfig = "{toy_config}"\n'
     with pytest.raises(UserError, match="the same score, found a by bleu, b by error"):
-        read(tmp_path, f'[rows.a]\n[rows.b]\nconfig = "{toy_config}"\n')
+        read(tmp_path, rows, base=BASE.partition("[")[0])
 
 
 def test_a_file_that_cannot_be_read(tmp_path):

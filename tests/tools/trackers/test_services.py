@@ -5,7 +5,6 @@ import json
 import pytest
 from ml_collections import ConfigDict
 
-from configs import wmt_base
 from transformer.errors import UserError
 from transformer.modes import train
 from transformer.tools.trackers import services
@@ -109,13 +108,11 @@ def test_only_the_first_process_tracks_and_none_by_default(tmp_path, monkeypatch
     ("names", "match"),
     [("wandb,comet", "one of 'wandb', 'mlflow', found 'comet'"), ("wandb", "pip install wandb")],
 )
-def test_what_cannot_track_is_one_line(names, match, monkeypatch, tmp_path):
+def test_what_cannot_track_is_one_line(names, match, monkeypatch, tmp_path, tiny_config):
     spec = "comet" in names or None  # None: the package is not installed
     monkeypatch.setattr(train.importlib.util, "find_spec", lambda name: spec)
-    config = wmt_base.get_config()
-    config.train.trackers = names
     with pytest.raises(UserError, match=match):
-        train.train(config, tmp_path)
+        train.train(tiny_config({"train.trackers": names}), tmp_path)
     assert not list(tmp_path.iterdir())
 
 

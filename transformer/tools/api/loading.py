@@ -41,13 +41,13 @@ def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> Any:
     return registry.load(KINDS[config.task]).from_run(config, folder)
 
 
-def config(name: str, changes: Mapping[str, Any] | None = None) -> ConfigDict:
+def config(name: str | Path, changes: Mapping[str, Any] | None = None) -> ConfigDict:
     """Returns the config of a FILE, of a NAME in configs/ or of a module, with `changes`.
 
     config("multi30k_rnn:dot", {"train.num_steps": 1000}) is --config=multi30k_rnn:dot
     --config.train.num_steps=1000.
     """
-    return command_line.set_keys(config_files.load_config(name), as_arguments(changes))
+    return command_line.set_keys(config_files.load_config(str(name)), as_arguments(changes))
 
 
 def train(
@@ -76,6 +76,6 @@ def train(
 
 def as_arguments(changes: Mapping[str, Any] | None) -> list[str]:
     """Returns {"train.num_steps": 9} as ["--config.train.num_steps=9"]."""
-    if not isinstance(changes, Mapping | None):
+    if not isinstance(changes, Mapping | None) or any(x is None for x in (changes or {}).values()):
         raise UserError(f'expected changes such as {{"train.num_steps": 9}}, found {changes!r:.80}')
     return [f"--config.{key}={value}" for key, value in (changes or {}).items()]

@@ -68,6 +68,7 @@ class TranslationModel:
 
         With method='sample' they are samples, in the order drawn.
         """
+        changed(self.config, "decode", {"num_hypotheses": count})  # checks it before `max`
         if decode.get("method", self.config.decode.method) in ("beam", "terminology"):
             decode.setdefault("beam_width", max(count, self.config.decode.beam_width))
         answers = self._hypotheses(several(texts), {**decode, "num_hypotheses": count})

@@ -38,8 +38,7 @@ def calibrate(config: ConfigDict, workdir: Path) -> None:
     translator = Translator(run.model, run.vocabulary, **translation.decode_of(config, corpus))
     texts = translation.translate(translator, run.params, sources, "translate validation")
     qualities_N = np.array(chrf(texts, references, run.vocabulary) if given is None else given)
-    pairs = list(zip(sources, texts, strict=True))
-    forced = confidence.forced_decoding(run, pairs, translator.decode)
+    forced = confidence.forced_decoding(run, [*zip(sources, texts, strict=True)], translator.decode)
     used = [i for i, x in enumerate(forced) if x is not None and sources[i].strip()]
     features_NF = np.array([forced[i].features for i in used])
     learnt = learn(features_NF, qualities_N[used], options)._replace(

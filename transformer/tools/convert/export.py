@@ -79,7 +79,7 @@ def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
 
     They are the run's config.json, without the folder of its data, and its vocabulary.
     """
-    config = ConfigDict(config.copy_and_resolve_references())
+    config = config.copy_and_resolve_references().unlock()  # the command line's is locked
     del config.export  # no run reads these keys
     # A folder of this machine says nothing on the machine that imports.
     config.data.directory = ""
