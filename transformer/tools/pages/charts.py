@@ -47,18 +47,20 @@ def theme(name: str, ramp: str) -> dict:
 THEMES = {"light": theme("light", "blues"), "dark": theme("dark", "darkblue")}
 
 
-def cells(rows: Sequence[dict], x: str, y: str, share: str, *, number: str = "") -> Chart:
+def cells(
+    rows: Sequence[dict], x: str, y: str, share: str, *, number: str = "", text: str = ""
+) -> Chart:
     """Returns a chart of squares whose opacity grows with the field `share`, from 0 to 1.
 
-    `number` names the field of the number in each square. Opacity, instead of a scale of colours,
-    keeps the numbers readable in light and in dark.
+    `number` names the field of the text in each square, `text` its format. Opacity, instead of a
+    scale of colours, keeps the numbers readable in light and in dark.
     """
     shade = {"field": share, "type": "quantitative", "legend": None}
     shade["scale"] = {"domain": [0, 1], "range": [0.03, 0.5]}
     mark = {"type": "rect", "tooltip": {"content": "data"}}
     layers = [{"mark": mark, "encoding": {"fillOpacity": shade}}]
     if number:
-        shown = {"field": number, "type": "quantitative"}
+        shown = {"field": number, "format": text, "type": "quantitative"}
         layers.append({"mark": "text", "encoding": {"text": shown}})
     axis = {"labelAngle": 0, "grid": False, "labelOverlap": True}
     place = {"type": "nominal", "sort": None, "axis": axis}
