@@ -1,5 +1,6 @@
 """The package: requirements said once, the version, and what a wheel carries."""
 
+import functools
 import json
 import os
 import pathlib
@@ -50,7 +51,7 @@ def test_a_wheel_runs_in_another_folder(tmp_path):
     assert {path.name for path in site.iterdir()} >= {"transformer"}
     assert not (site / "configs").exists()
     (tmp_path / "mine.py").write_text("from configs.quickstart import get_config as get_config\n")
-    for name in ("quickstart", "mine.py"):
-        arguments = ("-m", "transformer", f"--config={name}", "--mode=plan")
-        planned = run(*arguments, PYTHONPATH=str(site), JAX_PLATFORMS="cpu")
-        assert json.loads(planned.splitlines()[-1])
+    command = functools.partial(run, "-m", "transformer", PYTHONPATH=str(site), JAX_PLATFORMS="cpu")
+    assert "--config.data.corpus=builtin" in command("--config=quickstart", "--help")
+    planned = command("--config=mine.py", "--mode=plan")
+    assert json.loads(planned.splitlines()[-1])

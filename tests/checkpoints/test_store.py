@@ -80,7 +80,7 @@ def test_other_shapes_are_one_line(three_steps):
 
 @pytest.mark.parametrize(
     ("name", "refused"),
-    [("run[1]", True), ("a\\b", True), ("a[b", False), ("a]b", False), ("a*b ü{x}", False)],
+    [("run[1]", True), ("a\\b", True), ("a]b [c*d ü{x}", False)],
 )
 def test_paths_that_cannot_be_read_back_are_refused(tmp_path, name, refused):
     workdir = tmp_path / name

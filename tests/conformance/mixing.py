@@ -53,7 +53,7 @@ def check_steps(mixer, params, counts, name=""):
     """
     B, W, T, random = 2, 3, sum(counts), np.random.default_rng(2)
     x_BWTD = random.standard_normal((B, W, T, D)).astype(np.float32)
-    kept, history, start = begin(mixer, params, x_BWTD), x_BWTD[:, :, :0], 0
+    kept, history, start = begin(mixer, params, x_BWTD[:, :, :1]), x_BWTD[:, :, :0], 0
     kept = cache.grow(kept, -(-LONG // kept.ancestry_BWP.shape[2]))
     for count in counts:
         new = x_BWTD[:, :, start : start + count]

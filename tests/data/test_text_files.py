@@ -31,11 +31,8 @@ def test_two_files_by_name(text, tmp_path):
     [
         ({"train.de": b"ok\n" * 1000 + b"caf\xe9\n"}, r"train\.de, line 1001, is not UTF-8"),
         ({"train.de": "a\nb".encode("utf-16")}, r"train\.de, line 1, is not UTF-8: .* iconv"),
-        # Its time of 10 seconds is a newline, so that it has two lines, as train.en has.
-        ({"train.de": gzip.compress(b"a", mtime=10)}, r"train\.de, line 1, is not UTF-8"),
         ({"train.de.gz": gzip.compress(lines(GERMAN) * 999)[:-20]}, r"train\.de\.gz is corrupt"),
         ({"train.de.gz": lines(GERMAN)}, r"train\.de\.gz is corrupt"),
-        ({"train.de.xz": lzma.compress(lines(GERMAN) * 999)[:-20]}, r"train\.de\.xz is corrupt"),
         ({"train.de.xz": b"a\n"}, r"train\.de\.xz is corrupt, or not in the format of its name"),
         # The older format, which has no check of its content.
         ({"train.de.xz": lzma.compress(b"a\nb\n", lzma.FORMAT_ALONE)}, r"train\.de\.xz is corrupt"),
@@ -126,11 +123,9 @@ def test_parts_that_meet_have_all_of_the_text_once(tmp_path, unit, end):
     [
         ("b.txt", r"expected one of .*b\.txt, .*b\.txt\.gz, .*b\.txt\.xz, found none; .* has a"),
         ("a.txt[:9]", r"expected FILE or a part of it, such as FILE\[:90%\].* 'a.txt\[:9\]'"),
-        ("a.txt[:101%]", "expected FILE or a part"),
         ("a.txt,", "expected FILE or a part of it.*, found ''"),
         ("c.txt", r"found .*c\.txt and .*c\.txt\.gz"),
         ("a.txt[:50%]", r"'a\.txt\[:50%\]' is empty, of .*a\.txt"),
-        ("a.txt[50%:50%]", "is empty"),
         ("a.txt[:10% of characters]", "is empty"),
         ("empty", "'empty' is empty"),
     ],

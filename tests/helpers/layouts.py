@@ -6,6 +6,7 @@ import numpy as np
 from helpers import tiny
 
 from transformer.distributed import layout
+from transformer.tasks import task
 
 ADAM = tiny.adam()
 
@@ -30,8 +31,8 @@ def layout_of(strategy, num_devices, mesh=(0, 1, 1)):
 
 
 def init(model):
-    """Returns a function from a key to a model's params."""
-    return lambda rng: model.init(rng, **batch(0, 16)["inputs"], train=False)["params"]
+    """Returns a function from a key to a model's params, as a task has it."""
+    return functools.partial(task.init_params, model, batch(0, 16))
 
 
 def step(layout, state, accumulate=1, **changes):

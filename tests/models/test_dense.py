@@ -13,7 +13,7 @@ from transformer.models import dense
 
 
 @pytest.mark.parametrize("name", sorted({"plain", "tuned"} & registry.KERNELS.keys()))
-@pytest.mark.parametrize("rate", [0.1, 0.3, 0.9])
+@pytest.mark.parametrize("rate", [0.1, 0.9])
 @pytest.mark.parametrize("size", [1000, 999, 1])
 def test_dropout_drops_at_its_rate_and_each_number_for_itself(
     use_kernels, monkeypatch, name, rate, size

@@ -122,8 +122,6 @@ DECAY = {"name": "cosine_decay_schedule", "init_value": 1.0, "decay_steps": 0}
         ("sgd", {}, FULL | {"warmup": 3}, ": .* or inverse_square_root with its own: .* 'warmup'"),
         ("sgd", {}, INVERSE | {"step": 3}, ": .* 'step'"),
         ("sgd", {}, INVERSE | {"factor": 1.0}, ": .* 'd_model'"),
-        ("sgd", {}, CONSTANT | {"steps": 3}, ": .* 'steps'"),
-        ("sgd", {}, COSINE, ": .* 'peak_value'"),
         ("sgd", {}, DECAY, ": .* positive decay_steps"),
         ("sgd", {}, PIECEWISE, ".schedule.boundaries_and_scales must be a number, found {9: "),
         ("galore", {"base_optimizer": 1.0}, CONSTANT, ": galore does not work .* 'init'"),

@@ -13,7 +13,7 @@ from transformer.training.update import micro_batches
 
 MODEL = tiny.model(num_layers=1)
 UNTIED = tiny.model(num_layers=1, tied_embeddings="target")
-LAYOUTS = [("pmap", 1), ("pmap", 2), ("jit", 2)]
+LAYOUTS = [("pmap", 2), ("jit", 2)]
 
 
 def batch(seed):
@@ -33,7 +33,7 @@ def test_micro_batches_take_every_row_once_and_from_every_device():
 
 
 @functools.cache
-def stepper(strategy="pmap", num_devices=1, clip_norm=0.0, accumulate=1, model=MODEL, **schedule):
+def stepper(strategy, num_devices, clip_norm, accumulate, model=MODEL, **schedule):
     """Returns (train_step, first state) of a tiny model."""
     adam, layout = tiny.adam(clip_norm, **schedule), make_layout(strategy, num_devices=num_devices)
     state = tiny.first_state(layout, model, batch(0)["inputs"], adam)
@@ -47,7 +47,7 @@ def stepper(strategy="pmap", num_devices=1, clip_norm=0.0, accumulate=1, model=M
 
 def test_the_first_update_is_step_1():
     """Adam's first update is sign(gradient) times the rate, which would be 0 at step 0."""
-    step, start = stepper()
+    step, start = stepper("pmap", 2, 0.0, 1)
     before = jax.tree.map(np.asarray, start().params)
     after, sums = step(start(), batch(0))
     moved = jax.tree.map(lambda x, y: np.abs(np.asarray(x) - y), after.params, before)
@@ -85,7 +85,7 @@ def test_no_non_finite_update_enters_the_state(strategy, num_devices, clip_norm,
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS, ids=str)
 def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devices):
     """The dry run before the first step uses such batches."""
-    step, start = stepper(strategy, num_devices)
+    step, start = stepper(strategy, num_devices, 0.0, 1)
     state, _ = step(start(), batch(0))
     expected = jax.tree.map(np.asarray, state)
     state, _ = step(state, jax.tree.map(np.zeros_like, batch(1)))
@@ -93,10 +93,9 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS[1:], ids=str)
-def test_an_infinite_learning_rate_never_enters_the_params(strategy, num_devices):
+def test_an_infinite_learning_rate_never_enters_the_params():
     infinite = lambda step: np.float32(np.inf)
-    step, start = stepper(strategy, num_devices, model=UNTIED, schedule=infinite)
+    step, start = stepper("pmap", 2, 0.0, 1, UNTIED, schedule=infinite)
     expected = jax.tree.map(np.asarray, start())
     after, sums = step(start(), batch(0))
     assert np.isfinite(float(sums["loss"]) + float(sums["gradient_norm"]))

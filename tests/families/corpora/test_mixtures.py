@@ -219,7 +219,6 @@ def test_each_source_of_an_evaluation_has_one_tag(config_of, monkeypatch):
         ("[a", "data.train='mixture.toml' is not a TOML file: Expected"),
         ("", r"data.train has no pairs: mixture.toml needs a table \[CORPUS\]"),
         (TRAIN + 'weight = 2\n[b]\nfiles="small"', "either all corpora a weight above 0, or none"),
-        ("temprature = 2.0", "temprature is unknown, expected temperature; did you mean temp"),
         ("temperature = 0.5", "toml: temperature must be a finite number >= 1.0, found 0.5"),
         ('[a]\nfile = "train"', "toml: a.file is unknown, expected .*; did you mean files"),
         ("[a]\nfiles = 3", "toml: a.files must be a string, found 3"),

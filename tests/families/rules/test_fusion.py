@@ -11,7 +11,7 @@ from transformer.data.tokenizer import END, START
 from transformer.decoding.batch_decoder import Part
 from transformer.errors import UserError
 from transformer.families.rules.fusion import Fused
-from transformer.modes import train
+from transformer.modes import prepare, train
 from transformer.tasks import translation
 
 WEIGHT = 0.7
@@ -48,9 +48,9 @@ def test_a_language_model_is_of_the_target_s_pieces(tiny_run, tmp_path, answered
     pieces = {"vocabulary.kind": "bpe", "vocabulary.size": 293}
     pieces["vocabulary.model"] = str(tiny_run.workdir / "vocabulary" / "shared.model")
     language.write_text(tmp_path)
-    for name, changes in {"right": pieces, "other": {}}.items():
-        changes = {**changes, "model.positions": "interleaved"}
-        train.train(language.config(tmp_path, changes), tmp_path / name)
+    positions = {"model.positions": "interleaved"}
+    train.train(language.config(tmp_path, pieces | positions), tmp_path / "right")
+    prepare.prepare(language.config(tmp_path, positions), tmp_path / "other")
     text = (tiny_run.workdir / "evaluation" / "test.source").read_bytes()
     answered("translate", tiny_run.workdir, b"")  # takes what training has printed
     alone, outputs = answered("translate", tiny_run.workdir, text), {}

@@ -16,7 +16,6 @@ from transformer.tasks import translation
 from transformer.tasks.saved_model import SavedModel
 from transformer.workdir import saved_config
 
-PENALTIES = [("gnmt", 0.6), ("power", 1.0), ("none", 0.6)]
 PAIRS = [
     ("a b c", "c b a"),
     ("h", "h h g"),
@@ -43,11 +42,6 @@ def random_run(ensemble=False):
     return SavedModel(Ensemble(models), both, [7], 7, reversal.vocabulary())
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["one", "ensemble"])
-def run(request):
-    return random_run(request.param)
-
-
 def numbered(pairs):
     return ((n, {"source": x, "target": y}) for n, (x, y) in enumerate(pairs, start=1))
 
@@ -57,10 +51,10 @@ def forced(run, pairs, **changes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("penalty", "alpha"), PENALTIES)
-def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
+@pytest.mark.parametrize("ensemble", [False, True], ids=["one", "ensemble"])
+def test_ids_score_what_the_beam_search_gives_them(ensemble):
     """For sentences of several lengths and all W hypotheses, some cut off at their length limit."""
-    chosen = options(length_penalty=penalty, length_alpha=alpha, num_hypotheses=4)
+    run, chosen = random_run(ensemble), options(num_hypotheses=4)
     decoder = BatchDecoder(run.model, None, **chosen)
     sources = reversal.ids(reversal.sentences(6, seed=5))
     found = decoder(run.params, [Part(tuple(ids)) for ids in sources])
@@ -73,7 +67,8 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
     token_log_probs = score.token_log_probs(run, pairs, chosen)
     log_probs = [log_probs_T.sum() for log_probs_T in token_log_probs]
     lengths = np.array([len(target) for _, target in pairs])
-    penalties = np.asarray(beam_search.length_penalty(lengths, penalty, alpha))
+    kind, alpha = chosen.length_penalty, chosen.length_alpha
+    penalties = np.asarray(beam_search.length_penalty(lengths, kind, alpha))
     assert len(set(lengths)) > 1
     np.testing.assert_allclose(np.array(log_probs) / penalties, expected, rtol=0, atol=1e-4)
 
@@ -82,7 +77,8 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
 @pytest.mark.parametrize(
     "changes", [{"batch_tokens": 1}, {"batch_tokens": 8192}, {"chunk_lines": 3, "max_length": 256}]
 )
-def test_batches_and_order_change_nothing(run, changes):
+def test_batches_and_order_change_nothing(changes):
+    run = random_run()
     expected = forced(run, PAIRS)
     assert expected[0] == pytest.approx(expected[4], abs=1e-5)
     assert [one.length for one in expected] == [len(x) for x in reversal.ids(y for _, y in PAIRS)]

@@ -149,7 +149,6 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
         ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
         ({"data.num_texts": 2, "data.max_length": 3}, r"max_length must be at least 4, found 3"),
         ({"data.num_texts": 2, "model.positions": "rotary"}, r"needs positions of the input"),
-        ({"data.num_texts": 2, "model.positions": "none"}, r"needs positions of the input"),
         (
             {"data.num_texts": 2, "model.positions": "interleaved", "data.max_length": 33},
             r"config\.model\.max_positions must be at least 33, found 32",
