@@ -158,7 +158,7 @@ def test_mapped_devices_are_in_the_order_of_their_processes():
 
 
 # Mapped and global; one device and eight; two meshes.
-SAVED = [("pmap", 8), ("jit", 1), ("jit", 8, (1, 8, 1)), ("jit", 8, (2, 2, 2))]
+SAVED = [("pmap", 8), ("pmap", 2), ("jit", 1), ("jit", 8, (1, 8, 1)), ("jit", 8, (2, 2, 2))]
 
 
 @pytest.mark.slow

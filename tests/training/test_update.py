@@ -13,7 +13,7 @@ from transformer.training.update import micro_batches
 
 MODEL = tiny.model(num_layers=1)
 UNTIED = tiny.model(num_layers=1, tied_embeddings="target")
-LAYOUTS = [("pmap", 2), ("jit", 2)]
+LAYOUTS = [("pmap", 1), ("pmap", 2), ("jit", 2)]
 
 
 def batch(seed):

@@ -86,6 +86,8 @@ def test_batches_and_order_change_nothing(changes):
     found = forced(run, [PAIRS[i] for i in order], **changes)
     for i, one in zip(order, found, strict=True):
         assert one == pytest.approx(expected[i], abs=1e-4)
+    unpenalised = forced(run, PAIRS, length_penalty="none")
+    assert [one.score for one in unpenalised] == pytest.approx([x.log_prob for x in expected])
 
 
 def test_no_more_than_a_chunk_is_read_ahead():

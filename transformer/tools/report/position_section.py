@@ -59,7 +59,7 @@ def section(loaded: Inside) -> Section | None:
     if "positions" not in model:
         return None
     [(kind, _, fields)] = boxes.parse("positions", model.positions)
-    if kind not in ABOUT:  # such as a fork's own
+    if kind not in ABOUT:  # such as 'appended', or a fork's own
         return None
     plots = []
     if kind == "shaw":
