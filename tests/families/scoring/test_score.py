@@ -47,7 +47,7 @@ def numbered(pairs):
 
 
 def forced(run, pairs, **changes):
-    return [found for _, found in score.forced(run, numbered(pairs), options(**changes))]
+    return [result for _, result in score.forced(run, numbered(pairs), options(**changes))]
 
 
 @pytest.mark.slow
@@ -98,8 +98,8 @@ def test_no_more_than_a_chunk_is_read_ahead():
             read.append(number)
             yield "a b", "b a"
 
-    found = score.forced(random_run(), numbered(pairs()), options(chunk_lines=4))
-    for number, _ in zip(range(1, 14), found, strict=False):
+    scored = score.forced(random_run(), numbered(pairs()), options(chunk_lines=4))
+    for number, _ in zip(range(1, 14), scored, strict=False):
         assert len(read) <= -(-number // 4) * 4
 
 

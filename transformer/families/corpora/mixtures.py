@@ -30,7 +30,7 @@ import numpy as np
 from transformer.data import corpora, tokenizer
 from transformer.errors import UserError, did_you_mean
 
-# The fields of a corpus, {name: default}. A value has the default's type, and is at least it.
+# The fields of a corpus, {name: default}. A value has the type of its default, and is not below it.
 FIELDS = {"files": "", "languages": [], "tag": "", "weight": 0.0, "held_out": 0, "seed": 0}
 FIELDS |= {"max_characters": 0, "max_ratio": 0.0}
 KINDS = {str: "a string", list: "a list", int: "an integer >= {}", float: "a finite number >= {}"}
