@@ -1,7 +1,8 @@
-"""The ceiling of an engine: how fast this CPU multiplies matrices of float32 and bfloat16.
+"""The ceiling of an engine: how fast this device multiplies matrices of float32 and bfloat16.
 
-Two libraries multiply: XLA, and PyTorch, or NumPy where PyTorch is not installed. The matrices are
-square, or have the shapes of a model's products with weights. Each library takes turns with the
+The device is the accelerator, or the CPU where there is none. Two libraries multiply: XLA, and
+PyTorch, or NumPy where PyTorch is not installed. The matrices are square, or have the shapes of a
+model's products with weights. Each library takes turns with the
 engines, in a process of its own. The ceiling is the rate of the faster library. An engine's share
 is its own FLOPs a second over the ceiling.
 
@@ -20,9 +21,9 @@ from benchmarks import yardstick
 
 LIBRARIES = ("ceiling-xla", "ceiling-peers")
 DTYPES = ("float32", "bfloat16")
-SIDE = 2048
+SIDE, ACCELERATORS_SIDE = 2048, 8192
+CALLS = 20  # dispatched by one run on an accelerator, whose products are short
 Products = collections.Counter  # {(N, K, M): how many products [N, K] x [K, M]}
-SQUARE = Products({(SIDE, SIDE, SIDE): 1})
 
 
 def cpu() -> str:
@@ -74,48 +75,70 @@ def flops(products: Products) -> int:
 
 def rates(library: str, products: Products) -> dict:
     """A turn of one of LIBRARIES: its name, and {dtype: (GFLOP/s of SQUARE, of `products`)}."""
-    name, multiply = xla() if library == "ceiling-xla" else torch_or_numpy()
+    name, device, multiply = xla() if library == "ceiling-xla" else torch_or_numpy()
+    on_cpu = device == cpu()
+    side, calls = (SIDE, 1) if on_cpu else (ACCELERATORS_SIDE, CALLS)
+    square = Products({(side, side, side): 1})
     dtypes = DTYPES[:1] if name == "NumPy" else DTYPES
-    measure = lambda dtype: [rate(multiply, dtype, kind) for kind in (SQUARE, products)]
-    return {"name": name, "rates": {dtype: measure(dtype) for dtype in dtypes}}
+    measure = lambda dtype: [rate(multiply, dtype, kind, calls) for kind in (square, products)]
+    by_dtype = {dtype: measure(dtype) for dtype in dtypes}
+    return {"name": name, "device": device, "side": side, "rates": by_dtype}
 
 
-def rate(multiply: Callable, dtype: str, products: Products) -> float:
-    """GFLOP/s of all products, each by the median of its time."""
+def rate(multiply: Callable, dtype: str, products: Products, calls: int) -> float:
+    """GFLOP/s of all products, each by the median of its time; a run has `calls` of one."""
     seconds = 0.0
     for shape, count in products.items():
-        times = yardstick.timed(multiply(dtype, *shape), least=5, seconds=0.2)
-        seconds += count * statistics.median(times[1:])  # the first one compiles
+        run = multiply(dtype, *shape)
+        times = yardstick.timed(lambda run=run: run(calls), least=5, seconds=0.2)
+        seconds += count * statistics.median(times[1:]) / calls  # the first one compiles
     return flops(products) / seconds / 1e9
 
 
-def xla() -> tuple[str, Callable]:
-    """XLA's name, and (dtype, N, K, M) -> a function that multiplies once, summed in float32."""
+def xla() -> tuple[str, str, Callable]:
+    """XLA's name, its device, and (dtype, N, K, M) -> (calls) -> products, summed in float32."""
     import jax
     import jax.numpy as jnp
 
     product = jax.jit(lambda x, y: jnp.matmul(x, y, preferred_element_type=jnp.float32))
+    device = jax.devices()[0]
 
     def multiply(dtype: str, N: int, K: int, M: int) -> Callable:
         x = jax.random.normal(jax.random.key(0), (N, K)).astype(dtype)
         y = jax.random.normal(jax.random.key(1), (K, M)).astype(dtype)
-        return lambda: jax.block_until_ready(product(x, y))
 
-    return "XLA", multiply
+        def run(calls: int) -> None:
+            for _ in range(calls):
+                result = product(x, y)
+            jax.block_until_ready(result)
+
+        return run
+
+    return "XLA", cpu() if device.platform == "cpu" else device.device_kind, multiply
 
 
-def torch_or_numpy() -> tuple[str, Callable]:
+def torch_or_numpy() -> tuple[str, str, Callable]:
     """The same by PyTorch where it is installed, otherwise by NumPy, in float32 only."""
     try:
         import torch
     except ImportError:
-        return "NumPy", multiply_by_numpy
+        return "NumPy", cpu(), multiply_by_numpy
+    has_cuda = torch.cuda.is_available()
+    options = {"device": "cuda" if has_cuda else "cpu"}
 
     def multiply(dtype: str, N: int, K: int, M: int) -> Callable:
-        x, y = (torch.randn(shape).to(getattr(torch, dtype)) for shape in ((N, K), (K, M)))
-        return lambda: x @ y
+        shapes = ((N, K), (K, M))
+        x, y = (torch.randn(shape, **options).to(getattr(torch, dtype)) for shape in shapes)
 
-    return "PyTorch", multiply
+        def run(calls: int) -> None:
+            for _ in range(calls):
+                x @ y
+            if has_cuda:
+                torch.cuda.synchronize()
+
+        return run
+
+    return "PyTorch", torch.cuda.get_device_name() if has_cuda else cpu(), multiply
 
 
 def multiply_by_numpy(dtype: str, N: int, K: int, M: int) -> Callable:
@@ -123,17 +146,21 @@ def multiply_by_numpy(dtype: str, N: int, K: int, M: int) -> Callable:
 
     random = np.random.default_rng(0)
     x, y = (random.standard_normal(shape).astype(dtype) for shape in ((N, K), (K, M)))
-    return lambda: x @ y
+    return lambda calls: [x @ y for _ in range(calls)]
 
 
 SHARES = "share of square | of the model's products"
 
 
 def report(turns: Mapping[str, Sequence[dict]]) -> dict[str, list[float]]:
-    """Prints the CPU and its rates, {library: its turns}; returns {dtype: its two ceilings}."""
-    print(cpu())
+    """Prints the device and its rates, {library: its turns}; returns {dtype: its two ceilings}."""
     if turns:
-        print(f"GFLOP/s of {SIDE} x {SIDE} | of the model's products | dtype | library")
+        first = next(iter(turns.values()))[0]
+        side = f"{first['side']:,}"
+        print(first["device"])
+        print(f"GFLOP/s of {side} x {side} | of the model's products | dtype | library")
+    else:
+        print(cpu())
     ceilings = {}
     for of_library in turns.values():
         for dtype in of_library[0]["rates"]:

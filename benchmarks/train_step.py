@@ -3,13 +3,20 @@
     pip install torch transformers
     python -m benchmarks.train_step --model small
 
+The paper's batch, on a GPU:
+
+    python -m benchmarks.train_step --model base --batch 195 --length 128 --updates 5 \
+        --engines this-bfloat16,this-bfloat16-cudnn,torch-compile-bfloat16
+
 A step is forward, backward and Adam, with label smoothing 0.1 and the paper's dropout of 0.1 (of
 sub-layers' outputs and embeddings, not of weights of attention), of random ids that fill every
 position. The engines take turns, each in a process of its own; medians are printed. --peers names
 a Python that has PyTorch, if this one has not. All of them run with an allocator that gives nothing
 back to the system and asks for huge pages, as launch.py does; --memory=default leaves it as it is.
-FLOPs are by the formula in docs/performance.md. Their rate is also given as shares of the ceiling,
-the rate of matrix products alone (benchmarks/ceiling.py). The peers' bfloat16 is autocast.
+On an accelerator, --updates are dispatched before the last one is waited for, as in training;
+memory is the device's. FLOPs are by the formula in docs/performance.md. Their rate is also given as
+shares of the ceiling, the rate of matrix products alone (benchmarks/ceiling.py). The peers'
+bfloat16 is autocast.
 """
 
 import argparse
@@ -24,9 +31,10 @@ from benchmarks import ceiling, yardstick
 
 START = time.time()
 BATCHES = {"small": {"B": 64, "S": 32, "T": 32}, "base": {"B": 16, "S": 64, "T": 64}}
+BATCHES["big"] = BATCHES["base"]
 THEIRS = ("torch", "torch-bfloat16", "torch-compile", "torch-compile-bfloat16")
 THEIRS += ("marian", "marian-bfloat16")
-OURS = ("this-float32", "this-bfloat16")
+OURS = ("this-float32", "this-bfloat16", "this-bfloat16-cudnn")
 DROPOUT, SMOOTHING, RATE, BETAS, EPSILON = 0.1, 0.1, 1e-4, (0.9, 0.98), 1e-9
 
 
@@ -34,7 +42,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", choices=yardstick.SIZES, default="small")
     parser.add_argument("--batch", type=int, default=0, help="pairs; 0: the model's own")
-    parser.add_argument("--engines", default=",".join((*OURS, *THEIRS[:2], *THEIRS[-2:])))
+    parser.add_argument("--length", type=int, default=0, help="ids a side; 0: the model's own")
+    parser.add_argument("--updates", type=int, default=1, help="dispatched at once")
+    parser.add_argument("--engines", default=",".join((*OURS[:2], *THEIRS[:2], *THEIRS[-2:])))
     parser.add_argument("--memory", choices=("kept", "default"), default="kept")
     parser.add_argument("--peers", default=sys.executable)
     parser.add_argument("--cache", default="", help="a folder for our compiled programs")
@@ -95,38 +105,57 @@ def turn(arguments: argparse.Namespace) -> None:
     first = time.time() - START
     for _ in range(2):
         step()
-    seconds = yardstick.timed(step, least=5, seconds=arguments.seconds)
-    memory = yardstick.peak_memory(resource.getrusage(resource.RUSAGE_SELF))
-    print(json.dumps({"seconds": statistics.median(seconds), "first": first, "memory": memory}))
+    updates = arguments.updates
+    times = yardstick.timed(lambda: step(updates), least=5, seconds=arguments.seconds)
+    seconds = statistics.median(times) / updates
+    memory = device_memory(name) or yardstick.peak_memory(resource.getrusage(resource.RUSAGE_SELF))
+    print(json.dumps({"seconds": seconds, "first": first, "memory": memory}))
 
 
 def sizes_of(arguments: argparse.Namespace) -> dict[str, int]:
     sizes = {**yardstick.SIZES[arguments.model], **BATCHES[arguments.model]}
-    return {**sizes, "B": arguments.batch or sizes["B"]}
+    lengths = {side: arguments.length or sizes[side] for side in "ST"}
+    return {**sizes, **lengths, "B": arguments.batch or sizes["B"]}
 
 
-def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
-    """A function that makes one update and gives its loss."""
+def device_memory(engine: str) -> float:
+    """The peak memory of an engine's accelerator in GB, 0 on a CPU."""
+    if engine in OURS:
+        import jax
+
+        usage = jax.local_devices()[0].memory_stats() or {}
+        return usage.get("peak_bytes_in_use", 0) / 1e9
+    import torch
+
+    return torch.cuda.max_memory_allocated() / 1e9 if torch.cuda.is_available() else 0.0
+
+
+def ours(arguments: argparse.Namespace, kind: str, sizes: dict[str, int]) -> Callable[..., float]:
+    """A function that makes as many updates as it is told, and gives the last loss."""
     from transformer.runtime import startup
 
     startup.set_compilation_cache(arguments.cache)
-    return yardstick.training_step(*yardstick.transformer(arguments.model, dtype), sizes)
+    dtype, _, kernels = kind.partition("-")
+    config, model = yardstick.transformer(arguments.model, dtype)
+    config.kernels = kernels or config.kernels
+    return yardstick.training_step(config, model, sizes)
 
 
-def theirs(name: str, sizes: dict[str, int]) -> Callable[[], float]:
-    """The same by PyTorch, in float32 or under autocast."""
+def theirs(name: str, sizes: dict[str, int]) -> Callable[..., float]:
+    """The same by PyTorch, in float32 or under autocast, on its GPU if it has one."""
     import torch
 
     kind, in_bfloat16 = name.removesuffix("-bfloat16"), name.endswith("-bfloat16")
     V, B, S, T = (sizes[letter] for letter in "VBST")
     torch.manual_seed(0)
+    torch.set_default_device(device := "cuda" if torch.cuda.is_available() else "cpu")
     source, targets = (torch.randint(4, V, (B, n)) for n in (S, T))
     shifted = targets.roll(1)
     model, call = marian(sizes) if kind == "marian" else torch_transformer(sizes)
     adam = torch.optim.Adam(model.parameters(), RATE, BETAS, EPSILON, fused=True)
 
     def loss_of(source: torch.Tensor, shifted: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16, enabled=in_bfloat16):
+        with torch.autocast(device, torch.bfloat16, enabled=in_bfloat16):
             logits = call(source, shifted)
         return torch.nn.functional.cross_entropy(
             logits.flatten(0, 1).float(), targets.flatten(), label_smoothing=SMOOTHING
@@ -134,11 +163,12 @@ def theirs(name: str, sizes: dict[str, int]) -> Callable[[], float]:
 
     loss_of = torch.compile(loss_of) if kind == "torch-compile" else loss_of
 
-    def step() -> float:
-        adam.zero_grad(set_to_none=True)
-        loss = loss_of(source, shifted, targets)
-        loss.backward()
-        adam.step()
+    def step(count: int = 1) -> float:
+        for _ in range(count):
+            adam.zero_grad(set_to_none=True)
+            loss = loss_of(source, shifted, targets)
+            loss.backward()
+            adam.step()
         return loss.item()
 
     return step

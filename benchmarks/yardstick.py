@@ -1,4 +1,4 @@
-"""What the benchmarks share: two models, a training step, and engines that take turns.
+"""What the benchmarks share: three models, a training step, and engines that take turns.
 
 Another engine's Python may import this: it needs nothing of ours before a model is asked for.
 """
@@ -14,10 +14,11 @@ from typing import Any
 SIZES = {
     "small": {"V": 8000, "D": 256, "H": 4, "F": 1024, "L": 3},
     "base": {"V": 37000, "D": 512, "H": 8, "F": 2048, "L": 6},
+    "big": {"V": 37000, "D": 1024, "H": 16, "F": 4096, "L": 6},
 }
 
 
-def transformer(size: str, dtype: str, **changes: int) -> tuple:
+def transformer(size: str, dtype: str, dropout_rate: float = 0.1, **changes: int) -> tuple:
     """Returns (config, model) of one of SIZES, with `changes` to it, such as V=4000."""
     from configs import wmt_base
     from transformer.models import fields as model_fields
@@ -26,13 +27,13 @@ def transformer(size: str, dtype: str, **changes: int) -> tuple:
     config = wmt_base.get_config()
     names = {"d_model": "D", "d_ff": "F", "num_heads": "H", "num_layers": "L"}
     config.model.update({name: sizes[letter] for name, letter in names.items()})
-    config.model.dtype = dtype
+    config.model.update(dtype=dtype, dropout_rate=dropout_rate)
     vocabulary = {f"{side}_vocab_size": sizes["V"] for side in ("source", "target")}
     return config, model_fields.build(config.architecture, config.model.to_dict(), **vocabulary)
 
 
-def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable[[], float]:
-    """Returns a function that makes one update on random ids, and returns its loss.
+def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable[..., float]:
+    """Returns `updates` on random ids.
 
     Ids [B, S] and [B, T] are below V. No position is padding.
     """
@@ -51,8 +52,11 @@ def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable
     return updates(config, model, translation, batch)
 
 
-def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], float]:
-    """Returns a function that makes one update on a task's batch, and returns its loss."""
+def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[..., float]:
+    """Returns a function that makes `count` updates on a task's batch, and returns the last loss.
+
+    As in training, an update is dispatched while the device computes those before it.
+    """
     import functools
     import gc
 
@@ -79,9 +83,10 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], flo
     def rows(start: int, stop: int) -> dict:
         return jax.tree.map(lambda x: x[start:stop], batch)
 
-    def step() -> float:
+    def step(count: int = 1) -> float:
         nonlocal state
-        state, sums = compiled(state, shard_batch(rows, len(batch["targets"]), layout))
+        for _ in range(count):
+            state, sums = compiled(state, shard_batch(rows, len(batch["targets"]), layout))
         jax.block_until_ready(state)
         return float(sums["loss"])
 
