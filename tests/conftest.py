@@ -19,6 +19,9 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # pytest's workers have their paren
     SHARED = tempfile.TemporaryDirectory(prefix="shared-")  # removed when pytest ends
     os.environ["SHARED_BY_TESTS"] = SHARED.name
     os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(SHARED.name, "compiled")
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # each process would compile all libraries
+        os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(SHARED.name, "bytecode")
+        sys.dont_write_bytecode, sys.pycache_prefix = False, os.environ["PYTHONPYCACHEPREFIX"]
 
 # Before anything imports jax. Compiling would take most of the time: it is done without
 # optimisation, by XLA's older kernel emitters and in one LLVM module a program, which together take
@@ -33,6 +36,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what tests start does not
 startup.schedule_for_memory()  # as launch.py: programs are kept by XLA_FLAGS, too
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # a traceback an operation takes time to trace
 gc.set_threshold(startup.NEW_OBJECTS)  # as launch.py: tracing makes many objects; a tenth less time
 
 import jax  # noqa: E402 (it reads the environment set above)
@@ -153,6 +157,21 @@ def tiny_config(tiny_values):
     def configure(changes=None):
         config = parallel_text.get_config()
         config.update_from_flattened_dict({**tiny_values, **(changes or {})})
+        return config
+
+    return configure
+
+
+@pytest.fixture
+def mixer_config(tiny_config, monkeypatch):
+    """As tiny_config, of a model that compiles much faster than a Transformer."""
+    from transformer import registry
+
+    monkeypatch.setitem(registry.MODELS, "mixer", "helpers.mixer:Mixer")
+
+    def configure(changes):
+        config = tiny_config({"loss.blocks": 1, "optimizer.schedule.d_model": 16, **changes})
+        config.architecture, config.model = "mixer", {"width": 16}
         return config
 
     return configure

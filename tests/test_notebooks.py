@@ -1,14 +1,13 @@
 """The notebooks: they run, both languages have the same code, and the files hold no outputs."""
 
 import ast
-import os
 import re
 from pathlib import Path
 
 import nbclient
 import nbformat
 import pytest
-from helpers import pages
+from helpers import pages, runs
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "notebooks"
 NOTEBOOKS = {path.name: nbformat.read(path, as_version=4) for path in FOLDER.glob("*.ipynb")}
@@ -62,10 +61,9 @@ def test_what_a_notebook_links_to_exists(name):
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
     """One device, few steps, and folders that are gone after the tests; they share a corpus."""
-    flags = re.sub(r"--xla_force_host_platform_device_count=\d+ ", "", os.environ["XLA_FLAGS"])
     home = tmp_path_factory.mktemp("notebooks")
     folders = {"HOME": str(home), "NOTEBOOK_RUNS": str(home / "runs")}
-    return {**os.environ, **folders, "XLA_FLAGS": flags, "NOTEBOOK_STEPS": "2"}
+    return {**runs.ONE_DEVICE, **folders, "NOTEBOOK_STEPS": "2"}
 
 
 @pytest.mark.slow

@@ -174,9 +174,6 @@ def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(saved, ope
     tiny.assert_same_bits(load(tmp_path, "best")[0], state(33)[0])
 
 
-# Damage
-
-
 DAMAGES = [truncate, pathlib.Path.unlink, zero_a_block]
 
 
@@ -219,14 +216,12 @@ def test_what_the_disk_cannot_read_ends_the_run_and_is_not_deleted(copy, opened,
     assert restore(checkpoints)[0] == 3
 
 
-def test_without_a_whole_checkpoint_nothing_is_deleted(copy):
+def test_without_a_whole_checkpoint_nothing_is_deleted(copy, opened):
     for step in (2, 3):
         flip_a_bit(next((copy / "checkpoints" / str(step) / "opt_state").rglob("d/*")))
     before = contents(copy)
-    checkpoints = checkpoints_of(copy, keep=3)
     with pytest.raises(UserError, match=r"\A.*none to resume from.*\Z"):
-        restore(checkpoints)
-    checkpoints.close()
+        restore(opened())
     assert contents(copy) == before
 
 
@@ -339,14 +334,12 @@ def strip_checksums(workdir):
     ],
     ids=["no checksums", "no checkpoints", "params alone", "incomplete"],
 )
-def test_what_was_trained_and_cannot_be_resumed_is_refused(copy, thin):
+def test_what_was_trained_and_cannot_be_resumed_is_refused(copy, opened, thin):
     """Such as a copy made to translate with: nothing of it is deleted."""
     thin(copy)
     before = contents(copy)
     with pytest.raises(UserError, match=r"\A.*resumed; nothing was changed; give.*\Z"):
         manager.resumable(copy)
-    checkpoints = checkpoints_of(copy, keep=1)
     with pytest.raises(UserError, match="nothing was changed"):
-        restore(checkpoints)
-    checkpoints.close()
+        restore(opened(keep=1))
     assert contents(copy) == before

@@ -13,19 +13,21 @@ from transformer.models import cache as models_cache
 B, W, ROOM = 2, 3, 9  # sentences, beams, positions of a cache
 
 
-def begin_bound(model, kind, room):
-    """Returns memory and cache for two sentences, whose sources get some more padding."""
+def begin_bound(model, kind, rooms):
+    """Returns memory and a cache of each room, for two sentences; sources get more padding."""
     inputs, _ = kind.batch([[0], [1]], 6)
     source = [inputs[name] for name in kind.source]
     memory = model.encode(*source or [None] * 3, train=False)
     wider = lambda x: jnp.pad(x, ((0, 0), (0, 2), *[(0, 0)] * (x.ndim - 2)))
     mask = wider(source[2] > 0) if source else np.ones((B, 1), bool)
-    return model.prepare(jax.tree.map(wider, memory), mask, room, W)
+    memory = jax.tree.map(wider, memory)
+    prepared = [model.prepare(memory, mask, room, W) for room in rooms]
+    return prepared[0][0], *(cache for _, cache in prepared)
 
 
 @functools.partial(tiny.jit, static_argnums=(0, 1, 2))
-def compiled_begin(model, kind, room, params):
-    method = functools.partial(begin_bound, kind=kind, room=room)
+def compiled_begin(model, kind, rooms, params):
+    method = functools.partial(begin_bound, kind=kind, rooms=rooms)
     return model.apply({"params": params}, method=method)
 
 
@@ -34,9 +36,9 @@ def compiled_step(model, params, *arguments):
     return model.apply({"params": params}, *arguments, method="step")
 
 
-def begin(case, room=ROOM):
-    """Returns memory and cache of a tiny model, for two sentences of three beams."""
-    return compiled_begin(case.model, case.kind, room, case.params)
+def begin(case, *rooms):
+    """Returns memory and a cache of each room of a tiny model, for two sentences of three beams."""
+    return compiled_begin(case.model, case.kind, rooms, case.params)
 
 
 def full_pass(case, history_BWT):
@@ -51,16 +53,15 @@ def full_pass(case, history_BWT):
     return found.reshape(B, W, *found.shape[1:])[:, :, :T]
 
 
-def check(case, counts):
+def check(case, counts, room):
     """Decodes counts[i] random tokens a beam at once: their logits are those of a call.
 
-    The cache has room for the first step, and grows to ROOM behind it. Every beam goes on from a
+    The cache has room for the first steps, and grows to ROOM behind them. Every beam goes on from a
     random one of its own sentence behind each step.
     """
     shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype.name), tree)
     random, history = np.random.default_rng(0), np.zeros((B, W, 0), int)
-    memory, cache = begin(case, counts[0])
-    whole = compiled_begin.eval_shape(case.model, case.kind, ROOM, case.params)[1]
+    memory, cache, whole = begin(case, room, ROOM)
     for count in counts:
         new, position = random.integers(2, tiny.VOCABULARY, (B, W, count)), history.shape[2]
         history = np.concatenate([history, new], axis=2)
@@ -74,7 +75,7 @@ def check(case, counts):
         parents = random.integers(0, W, (B, W))
         history = np.take_along_axis(history, parents[:, :, None], axis=1)
         cache = models_cache.reorder(cache, parents)
-        cache = cache if position else models_cache.grow(cache, ROOM // counts[0])
-        assert shapes(cache) == shapes(whole), (
+        cache = models_cache.grow(cache, ROOM // room) if position + count == room else cache
+        assert position + count < room or shapes(cache) == shapes(whole), (
             f"{case.name}: a grown cache has not the shapes and types of prepare with its room"
         )

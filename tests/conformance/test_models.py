@@ -16,6 +16,8 @@ from helpers import tiny
 from transformer import registry
 from transformer.errors import UserError
 
+# In inference they multiply more than in training, in which `flops` counts.
+LESS_IN_TRAINING = ["transformer/feed_forward/experts"]
 ALONE = [[0], [1], [2], [], [], []]  # three items, each in a row of its own
 
 
@@ -180,14 +182,17 @@ def test_a_value_that_cannot_be_is_named_by_its_key(case):
             tiny_models.case(case.name, dropout_rate=1.0)
 
 
-@cases("flops", boxes=())
+@cases("flops", boxes=[box for box in registry.PARTS if box != "mixer"])
 def test_flops_are_three_times_the_products_of_the_forward_pass(case):
     inputs, _ = case.kind.batch(ALONE, LENGTH)
-    flops, products = case.model.flops(len(ALONE), LENGTH), tiny.forward_flops(case.model, inputs)
+    flops = case.model.flops(len(ALONE), LENGTH)
+    products = 3 * tiny.forward_flops(case.model, case.params, inputs)
     # The mean of a text is a product in its program, too small to be counted.
     share = 0.005 if getattr(case.model, "pooling", "") == "mean" else 0
-    assert 0 < flops == pytest.approx(3 * products, rel=share, abs=0), (
-        f"{case.name}: flops are {flops:,}, those of a program's products {3 * products:,}"
+    less = case.name in LESS_IN_TRAINING
+    expected = pytest.approx(products, rel=share, abs=0)
+    assert 0 < flops < products if less else 0 < flops == expected, (
+        f"{case.name}: flops are {flops:,}, those of a program's products {products:,}"
     )
     assert 2 * flops == case.model.flops(2 * len(ALONE), LENGTH), (
         f"{case.name}: flops do not grow with the rows"
@@ -203,7 +208,7 @@ def test_dropout_is_random_in_training_only(case):
 
     All models of layers have those of the Transformer, with its rates.
     """
-    inputs, _ = case.kind.batch([[0], [1], [2]], LENGTH)
+    inputs, _ = case.kind.batch(ALONE, LENGTH)
 
     @functools.partial(tiny.jit, static_argnums=0)
     def outputs(model, rngs):
@@ -221,10 +226,11 @@ def test_dropout_is_random_in_training_only(case):
         return {name: x for name, x in by_method.items() if name in ("__call__", "encode")}
 
     rates = [name for name in TINY[case.name][1] if name.endswith("dropout_rate")]
+    model = tiny_models.build(case.name, **dict.fromkeys(rates, 0.4))
+    unchanged = np.array_equal(tiny.logits(model, case.params, inputs), case.logits(inputs))
+    assert unchanged, f"{case.name}: {rates} change the logits without training"
     for rate in rates if case.name == "transformer" else {*rates} & {"dropout_rate"}:
         model = tiny_models.build(case.name, **{rate: 0.4})
-        unchanged = np.array_equal(tiny.logits(model, case.params, inputs), case.logits(inputs))
-        assert unchanged, f"{case.name}: {rate} changes the logits without training"
         first, again, other = (outputs(model, {"dropout": jax.random.key(i)}) for i in (0, 0, 1))
         for method in first:
             drawn = [jax.tree.leaves(x[method])[0] for x in (first, again, other)]
@@ -235,4 +241,7 @@ def test_dropout_is_random_in_training_only(case):
 @GENERATING
 def test_decoding_has_the_logits_of_a_call(case):
     """In steps of one token and of several, with reordered beams in a grown cache."""
-    decoding.check(case, [1, 3, 1, 1])
+    if case.name.count("/") < 2:
+        decoding.check(case, [1, 3, 1, 1], room=1)
+    else:  # a step compiled less: test_mixers.py has all orders of a mixer's steps
+        decoding.check(case, [1, 1, 1, 3, 3], room=3)

@@ -19,10 +19,6 @@ from transformer import errors
 from transformer.data import tfds_corpora
 from transformer.errors import UserError
 
-CONFIG = "--config=configs/wmt_base.py"
-
-STEPS = {"train.num_steps": 4, "train.log_every": 1, "train.save_every": 2, "evaluate.every": 2}
-
 
 def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
     """Blank lines, carriage returns and other line separators, plain and gzipped."""
@@ -133,11 +129,12 @@ def test_processes_at_the_same_time_and_nothing_on_standard_output(tmp_path):
 def test_archives_to_bleu(tmp_path, tiny_values, no_network, capsys):
     """In the paper's direction, which is not the archive's."""
     miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
-    keys = {**tiny_values, **STEPS, "evaluate.average_last": 2, "vocabulary.size": 290}
+    keys = {**tiny_values, "evaluate.average_last": 2, "vocabulary.size": 290}
+    keys |= {"train.num_steps": 4, "train.log_every": 1, "train.save_every": 2, "evaluate.every": 2}
     keys |= {"data.source_language": "en", "data.target_language": "de", "data.directory": ""}
     keys |= {"data.data_dir": tmp_path}
     arguments = [f"--config.{key}={value}" for key, value in keys.items()]
-    launch.main([CONFIG, f"--workdir={tmp_path / 'run'}", *arguments])
+    launch.main(["--config=configs/wmt_base.py", f"--workdir={tmp_path / 'run'}", *arguments])
     result = json.loads(capsys.readouterr().out)
     assert (result["split"], result["steps"]) == ("test", [2, 4])
     assert result["bleu"] >= 0

@@ -56,12 +56,11 @@ def test_a_chunk_is_read_when_it_is_needed(read_ahead, untrained):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_progress_is_told_before_lines_are_given_out(method, untrained):
+def test_progress_is_told_before_lines_are_given_out(untrained, alone):
     """After each batch; in the end each line is counted once: blank, split or duplicate."""
     counts = []
-    decoder = build(untrained[0], method=method, chunk_lines=9, batch_tokens=20)
-    translations = decoder.translate(untrained[1], LINES, counts.append)
+    decoder = build(untrained[0], **alone[0], chunk_lines=9, batch_tokens=1)
+    translations = decoder.translate(placed(untrained[1], 1), LINES, counts.append)
     for number, _ in enumerate(translations, start=1):
         assert sum(counts) == min(len(LINES), -(-number // 9) * 9)
     assert min(counts) >= 0
@@ -168,6 +167,11 @@ def same(hypotheses, expected):
         assert [h.score for h in line] == pytest.approx([h.score for h in other], rel=1e-4)
 
 
+def placed(params, devices):
+    spread = layout.make_layout("pmap", num_devices=devices)
+    return jax.device_put(params, layout.state_shardings(params, spread))
+
+
 # Some lines have a prefix, longer than many outputs.
 REQUESTS = [Request(line, "" if i % 4 else "h g f e d c b a h g") for i, line in enumerate(LINES)]
 
@@ -176,7 +180,8 @@ REQUESTS = [Request(line, "" if i % 4 else "h g f e d c b a h g") for i, line in
 def alone(request, untrained):
     """(changed keys, what each of REQUESTS gets by itself): the best hypotheses, or samples."""
     changes = {"method": request.param, "num_hypotheses": 2, "temperature": 0.5}
-    search = functools.partial(build(untrained[0], **changes).hypotheses, untrained[1])
+    decoder = build(untrained[0], **changes, batch_tokens=1)
+    search = functools.partial(decoder.hypotheses, placed(untrained[1], 1))
     hypotheses = [next(search([one], numbers=[i])) for i, one in enumerate(REQUESTS)]
     assert len({line[0].text for line in hypotheses}) > 10  # it does depend on the line
     return changes, hypotheses
@@ -196,8 +201,7 @@ WAYS = [
 def test_each_line_of_many_is_translated_as_alone(changes, devices, untrained, alone):
     """Of a share of a text's lines, as a process has them, in any order."""
     order = np.random.default_rng(0).permutation(len(LINES))[: 3 * len(LINES) // 4]
-    spread = layout.make_layout("pmap", num_devices=devices)
-    params = jax.device_put(untrained[1], layout.state_shardings(untrained[1], spread))
+    params = placed(untrained[1], devices)
     assert layout.num_devices(params) == devices
     (keys, expected), counts = alone, []
     decoder = build(untrained[0], **keys, **changes)

@@ -2,11 +2,13 @@
 
 import functools
 import itertools
+import math
 
 import jax
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.cases import slow_but
 from helpers.checkpoints import checkpoints_of
 from helpers.layouts import ADAM, batch, first_state, init, layout_of, model, step
 from jax.sharding import NamedSharding, PartitionSpec
@@ -155,6 +157,21 @@ def test_mapped_devices_are_in_the_order_of_their_processes():
     """pmap requires it; jax.devices() of a TPU pod is in another order."""
     devices = layout.make_layout("pmap", devices=jax.devices()[::-1]).mesh.devices
     assert list(devices.flat) == jax.devices()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "mesh"),
+    slow_but([("pmap", (8, 1, 1)), ("jit", (2, 2, 2))], ("jit", (2, 2, 2))),
+)
+def test_a_state_is_that_of_one_program_on_one_device(strategy, mesh):
+    """To the bit, and sharded as the layout says, though many programs make it."""
+    place, first = layout_of(strategy, math.prod(mesh), mesh), init(model())
+    state = restore_or_init(first, ADAM, 3, None, place)
+    expected = jax.jit(lambda key: init_state(first(key), ADAM))(jax.random.key(3))
+    tiny.assert_same_bits(state, expected)
+    shardings = layout.state_shardings(state, place)
+    for array, sharding in zip(jax.tree.leaves(state), jax.tree.leaves(shardings), strict=True):
+        assert array.sharding == sharding
 
 
 # Mapped and global; one device and eight; two meshes.

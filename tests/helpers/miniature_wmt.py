@@ -43,8 +43,6 @@ def write(data_dir, corpus, train, validation, test):
     urls = archives(corpus, data_dir)
     parts = [url for url in urls if os.path.basename(url) in TRAIN]
     for url in urls:
-        folder = pathlib.Path(data_dir, "downloads", "wmt14_translate")
-        path = folder / resource.get_dl_fname(url, checksums.get_all_url_infos()[url].checksum)
         name = os.path.basename(url)
         members = {}
         for k, (language, side) in enumerate(((src, "src"), ("en", "ref"))):
@@ -55,16 +53,29 @@ def write(data_dir, corpus, train, validation, test):
             else:
                 members[VALIDATION.format(**fill)] = corpora.lines([p[k] for p in validation])
                 members[TEST.format(**fill)] = _sgml([p[k] for p in test], language)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as archive:
-            for member, content in members.items():
-                content = gzip.compress(content) if member.endswith(".gz") else content
-                header = tarfile.TarInfo(member)
-                header.size = len(content)
-                archive.addfile(header, io.BytesIO(content))
-        path.with_name(path.name + ".INFO").write_text(
-            json.dumps({"original_fname": name, "urls": [url]})
-        )
+        place(url, pathlib.Path(data_dir, "downloads", "wmt14_translate"), tar(members))
+
+
+def tar(members):
+    """The bytes of an archive of {name: content}; what is named .gz is compressed in it."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for name, content in members.items():
+            content = gzip.compress(content) if name.endswith(".gz") else content
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            archive.addfile(header, io.BytesIO(content))
+    return file.getvalue()
+
+
+def place(url, folder, content):
+    """Writes an archive, tarred, where TFDS looks for the one that it would download from a URL."""
+    name = os.path.basename(url)
+    path = folder / resource.get_dl_fname(url, checksums.get_all_url_infos()[url].checksum)
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    about = json.dumps({"original_fname": name, "urls": [url]})
+    path.with_name(path.name + ".INFO").write_text(about)
 
 
 def archives(corpus, data_dir):

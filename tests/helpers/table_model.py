@@ -26,6 +26,7 @@ PENALTIES = [("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.5), ("power", 1.0), ("none
 V, ROWS = 5, 4093
 
 
+@functools.cache
 def tables(seeds, spread=1.0, end=0.0, size=V):
     """Logits by hash, one table per sentence; `end` is added to the end symbol's logits."""
     noise = [np.random.default_rng(seed).standard_normal((ROWS, size)) for seed in seeds]

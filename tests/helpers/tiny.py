@@ -64,10 +64,16 @@ def _shapes(model, tree, leaves):
     return jax.eval_shape(init, inputs)["params"]
 
 
-def forward_flops(model, inputs):
+def forward_flops(model, params, inputs):
     """The FLOPs of the matrix products of a forward pass; nothing is computed."""
-    forward = lambda parameters: model.apply({"params": parameters}, **inputs, train=False)
-    return layers.products(jax.make_jaxpr(forward)(shapes(model, inputs)).jaxpr)
+    return layers.products(_logits.trace(model, params, inputs).jaxpr.jaxpr)
+
+
+@functools.partial(jit, static_argnums=0)
+def output_and_gradients(function, gradient, *arrays):
+    """Returns (function(*arrays), gradients of the arrays), for the `gradient` of the output."""
+    output, backward = jax.vjp(function, *arrays)
+    return output, *backward(gradient)
 
 
 def parameters(model, inputs, seed=0):

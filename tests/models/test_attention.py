@@ -79,21 +79,16 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros_and_no_gradient(text):
     scores = random.standard_normal((2, H, 7, 7)).astype(np.float32)
     values = random.standard_normal((2, H, 7, C)).astype(np.float32)
     keep = lambda weights: weights  # no dropout
-
-    context, weights = attention.attend(scores, mask, values, keep)
+    attend = lambda scores, values: attention.attend(scores, mask, values, keep)
+    context, weights = attend(scores, values)
     assert (context[1, 2] == 0).all()
     assert (weights[1, :, 2] == 0).all()
     assert np.isfinite(context).all()
 
-    def alone(scores, values):
-        return attention.attend(scores, mask, values, keep)[0][1, 2].sum()
-
-    def everything(scores, values):
-        return (attention.attend(scores, mask, values, keep)[0] ** 2).sum()
-
-    for gradient in tiny.jit(jax.grad(alone, argnums=(0, 1)))(scores, values):
+    gradients = lambda total: tiny.jit(jax.grad(total, argnums=(0, 1)))(scores, values)
+    for gradient in gradients(lambda *x: attend(*x)[0][1, 2].sum()):
         assert (gradient == 0).all()
-    by_scores, by_values = tiny.jit(jax.grad(everything, argnums=(0, 1)))(scores, values)
+    by_scores, by_values = gradients(lambda *x: (attend(*x)[0] ** 2).sum())
     assert np.isfinite(by_scores).all()
     assert np.isfinite(by_values).all()
     assert (by_scores[1, :, 2] == 0).all()

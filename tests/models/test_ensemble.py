@@ -33,4 +33,4 @@ def test_an_ensembles_probabilities_are_the_mean_of_its_models():
 
 def test_an_ensemble_is_decoded():
     model, parameters, _ = members({}, PRE | {"key_size": 3})
-    decoding.check(Case("an ensemble", PAIRS, model, parameters), [3, 1, 3])
+    decoding.check(Case("an ensemble", PAIRS, model, parameters), [3, 1, 3], room=3)

@@ -1,7 +1,6 @@
 """The feed-forward network and the residual connection against the paper's formulas."""
 
 import functools
-import math
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +8,11 @@ import numpy as np
 import pytest
 from helpers.cases import registered
 from helpers.layers import paper, randomised
+from scipy import stats
 
 from transformer.models import boxes, dense
 
 D, F = 64, 96
-# The share of a normal distribution that lies below a number.
-below = np.vectorize(lambda z: (1 + math.erf(z / math.sqrt(2))) / 2)
 
 
 def layer(box, **changes):
@@ -35,22 +33,21 @@ def test_feed_forward_is_equation_2(name):
     if name == "gated":
         h = 1 / (1 + np.exp(-h)) * linear("gate", x)
     else:
-        h = np.maximum(h, 0) if name == "relu" else h * below(h)
+        h = np.maximum(h, 0) if name == "relu" else h * stats.norm.cdf(h)
     expected = linear("outer", h)
     np.testing.assert_allclose(module.apply(variables, x, None, train=False), expected, atol=2e-5)
 
 
 def test_gelu_and_its_gradient_are_exact():
     x = np.linspace(-9, 9, 1001, dtype=np.float32)
-    phi = below(np.float64(x))
-    density = np.exp(-(np.float64(x) ** 2) / 2) / math.sqrt(2 * math.pi)
     gelu = dense.gelu
+    phi, density = stats.norm.cdf(np.float64(x)), stats.norm.pdf(np.float64(x))
     np.testing.assert_allclose(gelu(x), x * phi, rtol=3e-7, atol=1e-6)
     gradient = jax.grad(lambda x: gelu(x).sum())(x)
     np.testing.assert_allclose(gradient, phi + x * density, rtol=3e-7, atol=1e-6)
     # Of bfloat16, 8 digits of the result are right: no number on the way is rounded to them.
     x = jnp.asarray(x, jnp.bfloat16)
-    phi = below(np.float64(x))
+    phi = stats.norm.cdf(np.float64(x))
     assert gelu(x).dtype == jnp.bfloat16
     np.testing.assert_allclose(np.float64(gelu(x)), np.float64(x) * phi, rtol=2**-8, atol=1e-6)
 

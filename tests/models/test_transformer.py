@@ -137,9 +137,6 @@ def test_embeddings_begin_normal_and_matrices_glorot_uniform():
             assert (values == (path[-1] == "scale")).all(), path
 
 
-# Dropout
-
-
 def test_dropout_of_the_embedded_input():
     """Section 5.4: on the sums of embeddings and positions, in both stacks."""
     model = tiny.model(dropout_rate=0.5)
@@ -162,9 +159,6 @@ def test_dropout_of_the_embedded_input():
         dropped, plain = np.asarray(dropped), np.asarray(plain)
         assert 0.3 < (dropped == 0).mean() < 0.7
         np.testing.assert_allclose(dropped[dropped != 0], 2 * plain[dropped != 0], rtol=1e-6)
-
-
-# Memory
 
 
 @pytest.mark.slow

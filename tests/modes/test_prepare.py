@@ -22,10 +22,9 @@ def build(tiny_config, tmp_path, monkeypatch):
         for split in ("train", "validation", "test"):
             for language, word in (("de", "der kleine Hund sieht ein Haus"), ("en", text)):
                 (tmp_path / f"{split}.{language}").write_text(f"{word}\n" * 3 + "b c d\n")
-        values = {"data.corpus": "parallel_text", "data.directory": str(tmp_path)}
+        values = {"data.directory": str(tmp_path), "data.data_dir": str(tmp_path / "data")}
         values |= {"data.source_language": "de", "data.target_language": "en"}
-        values |= {"data.train": "train", "data.validation": "validation", "data.test": "test"}
-        values |= {"vocabulary.size": 290, "data.data_dir": str(tmp_path / "data")}
+        values["vocabulary.size"] = 290
         prepare.prepare(tiny_config({**values, **changes}), run.workdir)
         config = saved_config.read_config(run.workdir)
         vocabulary = vocabularies.read(run.workdir, config)

@@ -152,8 +152,9 @@ def test_a_missing_key_takes_todays_value(tiny_run, tiny_config, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
+def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path, monkeypatch):
     """configs/fine_tuning.py: the same model and vocabulary; what is frozen keeps its bits."""
+    translate_nothing(monkeypatch)
     for language, lines in (("ko", ["가 나 다", "라 마"]), ("en", ["a b c", "d e"])):
         for split in ("train", "validation"):
             text = "".join(f"{line}\n" for line in lines * 40)

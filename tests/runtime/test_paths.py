@@ -17,8 +17,6 @@ from transformer.runtime import paths
 from transformer.workdir import log
 from transformer.workdir.log import Log, read
 
-# On a disk
-
 
 def test_a_written_file_leaves_no_draft(tmp_path):
     path = tmp_path / "folder" / "config.json"
@@ -53,13 +51,12 @@ def test_a_folder_that_cannot_be_created_is_a_user_error(write):
         write(pathlib.Path("/proc/x"))
 
 
-# In a bucket
-
-
 @pytest.mark.slow
 def test_a_run_in_a_bucket_equals_one_on_a_disk(
-    bucket, tiny_run, tiny_config, answered, capsysbinary, monkeypatch
+    bucket, mixer_config, data_dir, tmp_path, answered, capsysbinary, monkeypatch
 ):
+    steps, local = {"train.save_every": 10, "evaluate.every": 20}, tmp_path / "local"
+    train.train(mixer_config({**steps, "train.num_steps": 40}), local)
     save = manager.Checkpoints.save
 
     def checked_save(self, step, *trees):
@@ -67,11 +64,9 @@ def test_a_run_in_a_bucket_equals_one_on_a_disk(
         return save(self, step, *trees)
 
     monkeypatch.setattr(manager.Checkpoints, "save", checked_save)
-    config = tiny_config({"train.num_steps": 80})
-    train.train(config.copy_and_resolve_references(), bucket)
-    config = tiny_config({})
-    train.train(config.copy_and_resolve_references(), bucket)  # resumes
-    in_bucket, local = objects(), tiny_run.workdir
+    for num_steps in (20, 40):  # resumes
+        train.train(mixer_config({**steps, "train.num_steps": num_steps}), bucket)
+    in_bucket = objects()
     for name in ("vocabulary/shared.model", "evaluation/test.source"):
         assert in_bucket[name] == (local / name).read_bytes()
     scores = [log.read(workdir, "evaluations.jsonl")[-1] for workdir in (bucket, local)]
@@ -80,7 +75,7 @@ def test_a_run_in_a_bucket_equals_one_on_a_disk(
     top_level = {name.partition("/")[0] for name in in_bucket}
     assert top_level == {path.name for path in local.iterdir()} - {"tensorboard", "lock"}
 
-    data = f"--config.data.data_dir={config.data.data_dir}"
+    data = f"--config.data.data_dir={data_dir}"
     _, workdir, config = command_line.parse([f"--workdir={RUN}", "--mode=evaluate", data])
     capsysbinary.readouterr()
     evaluate.evaluate(config, workdir)

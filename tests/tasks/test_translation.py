@@ -60,10 +60,8 @@ def run(tiny_run, data_dir, tmp_path_factory):
             # As macOS writes it: what is read, scored and written is composed again.
             (folder / f"{split}.{language}").write_text(unicodedata.normalize("NFD", text))
     (folder / "2.en").write_text("".join(f"{line}\n" for line in SECOND))
-    workdir = folder / "run"
-    shutil.copytree(tiny_run.workdir, workdir)
-    changes = {"data.corpus": "parallel_text", "data.directory": str(folder)}
-    changes["data.data_dir"] = str(data_dir)
+    workdir = shutil.copytree(tiny_run.workdir, folder / "run")
+    changes = {"data.directory": str(folder), "data.data_dir": str(data_dir)}
     return workdir, {**changes, "evaluate.weights": "average"}
 
 
@@ -121,7 +119,8 @@ def test_an_ensemble_of_two_steps_is_another_model(run, tmp_path):
     workdir, early = (shutil.copytree(run[0], tmp_path / name) for name in ("run", "early"))
     shutil.rmtree(early / "checkpoints" / "160")
     copy = workdir, run[1]
-    alone, both = (evaluated(copy, weights="latest", ensemble=x) for x in ("", str(early)))
+    changes = {"weights": "latest", "split": "other"}
+    alone, both = (evaluated(copy, **changes, ensemble=x) for x in ("", str(early)))
     assert (both["step"], both["steps"]) == (160, [160, 120])  # the step of the workdir itself
     assert both["nats_per_token"] != pytest.approx(alone["nats_per_token"], abs=1e-3)
 

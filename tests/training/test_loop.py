@@ -28,8 +28,8 @@ from transformer.workdir.log import read
 # Killed, signalled, and resumed by the same command, in processes with one device
 
 KILLS = int(os.environ.get("KILLS", "3"))  # of one run
-STEPS = 48 * KILLS
-LONGER = {"train.num_steps": STEPS, "evaluate.every": 100, "optimizer.moving_average": 0.9}
+STEPS = 36 * KILLS
+LONGER = {"train.num_steps": STEPS, "evaluate.every": 70, "optimizer.moving_average": 0.9}
 
 
 class Command:
@@ -159,14 +159,14 @@ def exhausted(*_, **__):
     ],
 )
 def test_what_does_not_fit_is_said_before_step_1(
-    tiny_config, tmp_path, monkeypatch, caplog, owner, name, said
+    mixer_config, tmp_path, monkeypatch, caplog, owner, name, said
 ):
     """A training step, the loss of validation, or its beam search."""
     fails = {"side_effect": exhausted, "lower.return_value.compile.side_effect": exhausted}
     shown = lambda *_: Mock(**fails)
     monkeypatch.setattr(owner, name, shown if name == "compile_step" else exhausted)
     with pytest.raises(UserError, match=rf"\A.*{said}.*\Z"):
-        train.train(tiny_config(), tmp_path)
+        train.train(mixer_config({}), tmp_path)
     assert not read(tmp_path)
     assert not (tmp_path / "checkpoints").exists()
 
@@ -174,14 +174,14 @@ def test_what_does_not_fit_is_said_before_step_1(
 @pytest.mark.usefixtures("one_device")
 @pytest.mark.parametrize(("strategy", "step"), [("pmap", "_fun"), ("jit", "global_step")])
 def test_a_step_is_compiled_once_beside_validation(
-    tiny_config, tmp_path, caplog, monkeypatch, strategy, step
+    mixer_config, tmp_path, caplog, monkeypatch, strategy, step
 ):
     """The calls find the program that a thread has compiled."""
     translate_nothing(monkeypatch)
     caplog.set_level(logging.DEBUG, "jax._src.dispatch")
     changes = {"train.num_steps": 1, "evaluate.every": 0, "evaluate.samples": 0}
     changes |= {"parallel.strategy": strategy, "optimizer.moving_average": 0.5}
-    train.train(tiny_config(changes), tmp_path)
+    train.train(mixer_config(changes), tmp_path)
     compiled_steps = [
         record.threadName
         for record in caplog.records
@@ -195,11 +195,11 @@ def test_a_step_is_compiled_once_beside_validation(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_device")
-def test_all_lengths_are_tried_before_step_1(tiny_config, tmp_path, caplog, monkeypatch):
+def test_all_lengths_are_tried_before_step_1(mixer_config, tmp_path, caplog, monkeypatch):
     """And the run has the same batches and metrics as without the dry run."""
     caplog.set_level(logging.INFO)
     translate_nothing(monkeypatch)
-    config = tiny_config({"data.pack": False, "train.num_steps": 6, "evaluate.every": 0})
+    config = mixer_config({"data.pack": False, "train.num_steps": 6, "evaluate.every": 0})
     config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
     train.train(config.copy_and_resolve_references(), tmp_path / "run")
     said = [record.getMessage() for record in caplog.records]

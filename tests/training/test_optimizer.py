@@ -62,10 +62,7 @@ def test_three_updates_are_adams(epsilon, clip_norm):
     """A large epsilon shows where it is added; only the second gradient exceeds the clip norm."""
     gradients = np.array([[0.3, -0.7, 0.1], [3.0, 2.0, -1.0], [-0.2, 0.4, 0.6]])
     start = np.array([1.0, -2.0, 0.5])
-
-    def learning_rate(step):
-        return 0.01 * step
-
+    learning_rate = lambda step: 0.01 * step
     arguments = {"b1": BETA1, "b2": BETA2, "eps": epsilon}
     chain = make_optimizer(learning_rate, name="adam", clip_norm=clip_norm, arguments=arguments)
     # Two leaves, so that the norm is a global one.

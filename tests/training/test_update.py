@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.mixer import Mixer
 
 from transformer.distributed.layout import make_layout, state_shardings
 from transformer.training.update import micro_batches
 
-MODEL = tiny.model(num_layers=1)
-UNTIED = tiny.model(num_layers=1, tied_embeddings="target")
+MODEL = Mixer(tiny.VOCABULARY, tiny.VOCABULARY, width=8)
 LAYOUTS = [("pmap", 1), ("pmap", 2), ("jit", 2)]
 
 
@@ -33,11 +33,11 @@ def test_micro_batches_take_every_row_once_and_from_every_device():
 
 
 @functools.cache
-def stepper(strategy, num_devices, clip_norm, accumulate, model=MODEL, **schedule):
+def stepper(strategy, num_devices, clip_norm, accumulate, **schedule):
     """Returns (train_step, first state) of a tiny model."""
     adam, layout = tiny.adam(clip_norm, **schedule), make_layout(strategy, num_devices=num_devices)
-    state = tiny.first_state(layout, model, batch(0)["inputs"], adam)
-    compiled = tiny.train_step(layout, state, model, adam, accumulate, **schedule)
+    state = tiny.first_state(layout, MODEL, batch(0)["inputs"], adam)
+    compiled = tiny.train_step(layout, state, MODEL, adam, accumulate, **schedule)
     step = lambda state, rows: compiled(state, tiny.place(rows, layout))
     # New arrays at each call, because the step donates them.
     shardings = state_shardings(state, layout)
@@ -95,7 +95,7 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
 @pytest.mark.slow
 def test_an_infinite_learning_rate_never_enters_the_params():
     infinite = lambda step: np.float32(np.inf)
-    step, start = stepper("pmap", 2, 0.0, 1, UNTIED, schedule=infinite)
+    step, start = stepper("pmap", 2, 0.0, 1, schedule=infinite)
     expected = jax.tree.map(np.asarray, start())
     after, sums = step(start(), batch(0))
     assert np.isfinite(float(sums["loss"]) + float(sums["gradient_norm"]))

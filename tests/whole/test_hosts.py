@@ -25,9 +25,9 @@ SPLITS = {"train": 300, "validation": 7, "test": 11}  # which no number of proce
 # Without dropout, as mapped devices drop units of their own. The learning rate is 0.0044 at its
 # highest. After so few steps the likeliest sentence is none: with a minimal length there are some
 # to compare. GELU: the gradient of ReLU jumps where rounding takes a unit across zero (seen on a
-# CPU without AVX-512, from step 9 on).
+# CPU without AVX-512, from step 9 on). All numbers of devices divide a batch of 24 rows.
 VALUES = {"data.target_language": "en", "data.max_length": 32, "data.row_length": 32}
-VALUES |= {"data.batch_tokens": 512, "vocabulary.size": 293, "compilation_cache": ""}
+VALUES |= {"data.batch_tokens": 768, "vocabulary.size": 293, "compilation_cache": ""}
 VALUES |= {"model.d_model": 16, "model.d_ff": 32, "model.num_heads": 4, "model.num_layers": 1}
 VALUES |= {"model.dropout_rate": 0.0, "model.feed_forward": "gelu"}
 VALUES |= {"optimizer.schedule.factor": 0.035, "optimizer.schedule.warmup_steps": 4}
@@ -79,7 +79,7 @@ def start(tmp_path_factory, data_dir):
         command += [f"--config={ROOT}/configs/parallel_text.py"] if mode == "train" else []
         devices = f"device_count={2 if count > 1 else 1}"
         flags = os.environ["XLA_FLAGS"].replace("device_count=8", devices)
-        env = {**os.environ, "XLA_FLAGS": flags}
+        env = {**os.environ, "XLA_FLAGS": flags, "MALLOC_ARENA_MAX": "2"}  # no huge pages to clear
         run = Run([], workdir)
         for i in range(count):
             own = {"data.data_dir": data_dirs[i] if data_dirs else data_dir}
@@ -156,7 +156,7 @@ def dies(run, killed):
 
 def test_processes_train_as_one_stop_together_and_others_go_on(start, alone, tmp_path):
     """Told to one of two processes, both stop after the same step; started again, when one is
-    killed, the other ends; four go on from the newest checkpoint that is whole; an evaluation by
+    killed, the other ends; three go on from the newest checkpoint that is whole; an evaluation by
     two is theirs. How processes agree to stop, and an evaluation, know no strategy."""
     values, workdir = layout("pmap", (0, 1, 1)), tmp_path / "run"
     run = start(workdir, 2, values=values)
@@ -170,14 +170,14 @@ def test_processes_train_as_one_stop_together_and_others_go_on(start, alone, tmp
     files = (workdir / "checkpoints" / "30" / "opt_state").rglob("d/*")
     damaged = max(files, key=lambda path: path.stat().st_size)
     flip_a_bit(damaged)
-    whole = start(workdir, 4, values=values)
-    assert whole.ends() == [0] * 4, whole.said()
+    whole = start(workdir, 3, values=values)
+    assert whole.ends() == [0] * 3, whole.said()
     assert "resuming from step 20\n" in whole.said()[0]
     assert str(damaged) in whole.said()[0]
     assert_same_run(workdir, alone)
     results = whole.said("out")
     assert json.loads(results[0]) == log.read(workdir, "evaluations.jsonl")[-1]
-    assert results[1:] == [""] * 3
+    assert results[1:] == ["", ""]
     again = start(workdir, 2, mode="evaluate")
     assert again.ends() == [0, 0], again.said()
     assert_same_run(workdir, alone)

@@ -56,16 +56,14 @@ def test_a_full_disk_ends_the_run_and_the_resumed_log_is_whole(tmp_path, no_file
     expected = [{"kind": "train", "step": step, **values} for step in range(1, 5)]
     run_log = Log(tmp_path, 0)
     run_log.write("train", 1, values)
-    metrics = str(tmp_path / "metrics.jsonl")
-    with no_file_over(2000), pytest.raises(OSError, match="File too large") as raised:
-        run_log.write("train", 2, values)
-    assert raised.value.filename == metrics
-    with no_file_over(10), pytest.raises(OSError, match="File too large") as raised:
-        run_log.started(1, FACTS)
-    assert raised.value.filename == str(tmp_path / "starts.jsonl")
-    with no_file_over(10), pytest.raises(OSError, match="File too large") as raised:
-        Log(tmp_path, 1)
-    assert raised.value.filename == metrics
+    for size, write, name in (
+        (2000, lambda: run_log.write("train", 2, values), "metrics.jsonl"),
+        (10, lambda: run_log.started(1, FACTS), "starts.jsonl"),
+        (10, lambda: Log(tmp_path, 1), "metrics.jsonl"),
+    ):
+        with no_file_over(size), pytest.raises(OSError, match="File too large") as raised:
+            write()
+        assert raised.value.filename == str(tmp_path / name)
     assert read(tmp_path) == expected[:1]
     run_log = Log(tmp_path, 1)
     for step in (2, 3, 4):

@@ -2,12 +2,10 @@
 
 import gzip
 import io
-import json
-import tarfile
 
 import numpy as np
+from helpers.miniature_wmt import place, tar
 from PIL import Image
-from tensorflow_datasets.core.download import checksums, resource
 
 from transformer.families.images import image_corpora
 
@@ -42,6 +40,10 @@ def encoded(image, kind="png", **options):
     return file.getvalue()
 
 
+def decoded(content):
+    return np.asarray(Image.open(io.BytesIO(content)))
+
+
 def write_class_folders(folder, images, names):
     """FOLDER/NAME/i.png for each image; `names` are the classes of the images."""
     for i, (image, name) in enumerate(zip(images, names, strict=True)):
@@ -60,15 +62,8 @@ def write_cifar10(data_dir, train, test):
     members = {f"data_batch_{i}.bin": of_split(*part) for i, part in enumerate(parts, start=1)}
     members |= {"test_batch.bin": of_split(*test), "batches.meta.txt": "\n".join(names).encode()}
     url = image_corpora.Cifar10(data_dir=str(data_dir))._cifar_info.url
-    digest = checksums.get_all_url_infos()[url].checksum
-    path = data_dir / "downloads" / "cifar10" / resource.get_dl_fname(url, digest)
-    path.parent.mkdir(parents=True, exist_ok=True)
     members = {f"cifar-10-batches-bin/{name}": content for name, content in members.items()}
-    path.write_bytes(gzip.compress(tar(members)))
-    name = url.rpartition("/")[2]
-    path.with_name(path.name + ".INFO").write_text(
-        json.dumps({"original_fname": name, "urls": [url]})
-    )
+    place(url, data_dir / "downloads" / "cifar10", tar(members))
     return names
 
 
@@ -79,13 +74,3 @@ def write_imagenet2012(data_dir, train, validation):
     synsets = tar({f"{name}.tar": tar(images) for name, images in train.items()})
     (folder / "ILSVRC2012_img_train.tar").write_bytes(synsets)
     (folder / "ILSVRC2012_img_val.tar").write_bytes(tar(validation))
-
-
-def tar(members):
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        for name, content in members.items():
-            header = tarfile.TarInfo(name)
-            header.size = len(content)
-            archive.addfile(header, io.BytesIO(content))
-    return file.getvalue()

@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from families.images.miniature_images import (
+    decoded,
     encoded,
     patterns,
     write_cifar10,
@@ -30,7 +31,7 @@ def load(tmp_path):
 
 def pixels(corpus):
     contents, _, _ = corpus.read(range(len(corpus)))
-    return [np.asarray(Image.open(io.BytesIO(content))) for content in contents]
+    return [*map(decoded, contents)]
 
 
 def test_record_i_is_image_i_over_several_shards(load, tmp_path, monkeypatch):

@@ -1,14 +1,19 @@
 """Images on disk: what is read is what was written, and what is wrong with a file is one line."""
 
 import gzip
-import io
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from families.images.miniature_images import encoded, idx, patterns, write_class_folders, write_idx
-from PIL import Image
+from families.images.miniature_images import (
+    decoded,
+    encoded,
+    idx,
+    patterns,
+    write_class_folders,
+    write_idx,
+)
 
 from transformer.errors import UserError
 from transformer.families.images import image_files
@@ -17,7 +22,7 @@ KEY = "config.data.train"
 
 
 def pixels(files):
-    return [np.asarray(Image.open(io.BytesIO(content))) for content in files.contents()]
+    return [*map(decoded, files.contents())]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])

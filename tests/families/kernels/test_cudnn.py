@@ -106,6 +106,6 @@ def test_a_model_trains_by_the_kernel_as_by_the_einsum(use_kernels, monkeypatch,
     assert by_xla.call_count >= 3 * model.options.num_layers
     for one, other in zip(*map(jax.tree.leaves, (by_kernel, expected)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-    options = {"train": False, "mutable": "intermediates"}
-    _, sown = model.apply({"params": params}, **batch["inputs"], **options)
+    apply = functools.partial(model.apply, train=False, mutable="intermediates")
+    _, sown = tiny.jit(apply)({"params": params}, **batch["inputs"])
     assert stack.stacked_weights(sown["intermediates"]).keys() == {"encoder", "decoder", "cross"}

@@ -72,8 +72,8 @@ def test_the_draws_of_a_row_are_its_own(run):
         assert tokens_of(run, [PROMPTS[i]], [keys[i]], 30, block=1) == [expected[i]]
     params = jax.device_put(run[1], layout.make_layout("pmap", (0, 1, 1)).replicated)
     assert tokens_of(run, PROMPTS, keys, 30, params=params) == expected
-    same = tokens_of(run, [PROMPTS[0]] * 3, [(0, 0), (0, 1), (1, 0)], 30)
-    other = tokens_of(run, [PROMPTS[0]], [(0, 0)], 30, seed=1)
+    draw = functools.partial(tokens_of, run, [PROMPTS[0]] * 4, [(0, 0), (0, 1), (1, 0), (1, 1)], 30)
+    same, other = draw(), draw(seed=1)
     assert same[0] == expected[0]
     for one, two in itertools.combinations([*same, *other], 2):
         assert one != two

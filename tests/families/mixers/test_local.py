@@ -121,7 +121,7 @@ def test_weights_of_blocks_are_dropped_out():
 def test_steps_of_more_than_the_window_are_the_whole_rows(window, changes):
     """The ring alone is kept."""
     module = mixer(f"local(window={window})", **changes)
-    kept = check_steps(module, params_of(module), [7, 1, 12, 3, 30, 1])
+    kept = check_steps(module, params_of(module), [7, 1, 7, 3, 30, 1])
     assert kept.states[0].keys_BHKN.shape == (2, H, K, window * 3)
     assert kept.states[0].values_BHNC.shape == (2, H, window * 3, C)
     assert cache.reorder(kept, jnp.zeros((2, 3), int)).states[0] is kept.states[0]

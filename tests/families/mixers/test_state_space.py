@@ -7,6 +7,7 @@ import pytest
 from conformance.mixing import D, mix, row
 from families.mixers import packed_texts
 from families.mixers.packed_texts import params_of, sigmoid
+from helpers import tiny
 
 from transformer.families.mixers import state_space
 
@@ -75,6 +76,7 @@ def test_by_pairs_is_by_position(T):
         return jnp.vdot(y, jnp.cos(jnp.arange(y.size))) + jnp.sin(h).sum(), (h, y)
 
     run = jax.value_and_grad(run, argnums=(1, 2, 3, 4, 5, 6), has_aux=True)
+    run = tiny.jit(run, static_argnums=0)
     arguments = -jnp.abs(normal(B, N, F)), normal(B, N, F), *floats
     actual = run(state_space.by_pairs, *arguments)
     packed_texts.assert_close(actual, run(state_space.by_position, *arguments))

@@ -48,10 +48,10 @@ def test_a_language_model_is_of_the_target_s_pieces(tiny_run, tmp_path, answered
     pieces = {"vocabulary.kind": "bpe", "vocabulary.size": 293}
     pieces["vocabulary.model"] = str(tiny_run.workdir / "vocabulary" / "shared.model")
     language.write_text(tmp_path)
-    positions = {"model.positions": "interleaved"}
+    positions = {"model.positions": "interleaved", "train.num_steps": 1}
     train.train(language.config(tmp_path, pieces | positions), tmp_path / "right")
     prepare.prepare(language.config(tmp_path, positions), tmp_path / "other")
-    text = (tiny_run.workdir / "evaluation" / "test.source").read_bytes()
+    text = "가 나 다\n라 마\n".encode()
     answered("translate", tiny_run.workdir, b"")  # takes what training has printed
     alone, outputs = answered("translate", tiny_run.workdir, text), {}
     for weight in (0.0, 9.0):

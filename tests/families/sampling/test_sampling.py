@@ -80,7 +80,7 @@ def test_nucleus_is_the_plain_one(top_k, top_p):
 )
 def test_samples_are_as_frequent_as_they_are_likely(temperature, top_k, top_p):
     """Chi-square over all 21 hypotheses of at most two tokens, from 8 equal sentences."""
-    [table] = tables([3])
+    [table] = tables((3,))
     tokens, _ = sample_tables(
         np.repeat(table[None], 8, axis=0),
         bounds([2] * 8, 3),

@@ -81,9 +81,6 @@ def test_a_labelled_batch_has_the_target_of_each_row(dtype):
     assert batch["targets"].dtype == dtype
 
 
-# Masking.
-
-
 def masked(side, key=(5, 6), share=0.15):
     items = np.arange(len(side.lengths))
     options = {"share": share, "vocab_size": VOCABULARY}

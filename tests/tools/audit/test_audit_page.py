@@ -1,7 +1,5 @@
 """The section of a split of a few pairs, as a golden text."""
 
-import pathlib
-
 import numpy as np
 from tools.pages import golden
 from tools.pages.workdirs import HOSTILE
@@ -31,5 +29,4 @@ def test_a_reader_sees():
         audit_page.section("train", {**VALUES, "faults": counts}, masks, texts),
         audit_page.section("test", {**VALUES, "faults": {}}, {}, {}),
     ]
-    file = pathlib.Path(__file__).parent / "golden" / "audit.txt"
-    golden.check(golden.read(page.html("Audit", sections)), file)
+    golden.check(golden.read(page.html("Audit", sections)), __file__, "audit")

@@ -15,9 +15,6 @@ from tools.pages.workdirs import HOSTILE
 import launch
 from transformer.errors import UserError
 
-HERE = pathlib.Path(__file__).parent
-
-
 A, B, C, LONG = map(pathlib.Path, ("a", "b", "c", "second run" * 6))
 
 
@@ -94,7 +91,7 @@ def test_a_reader_sees(kind, folder, monkeypatch, capsys):
     compare(*folders)
     page = golden.read((folder / "compare.html").read_text())
     shown = "\n\n".join([values, terminal.getvalue().replace("\u00a0", " "), page])
-    golden.check(shown, HERE / "golden" / f"{kind.__name__}.txt")
+    golden.check(shown, __file__, kind.__name__)
 
 
 def test_the_newest_result_is_read_or_that_of_a_set(capsys):

@@ -27,9 +27,9 @@ def configured(workdir, mode, **changes):
 
 @pytest.fixture(scope="module")
 def validation(tmp_path_factory):
-    """400 pairs: half in capitals, unknown to the model; of the rest 70 % are right."""
+    """1,200 pairs: half in capitals, unknown to the model; of the rest 70 % are right."""
     random, pairs = np.random.default_rng(3), []
-    for i, line in enumerate(reversal.sentences(400, seed=3, shortest=2, longest=7)):
+    for i, line in enumerate(reversal.sentences(1200, seed=3, shortest=2, longest=7)):
         source, is_right = (line.upper() if i % 2 else line), random.random() < 0.7
         pairs.append((source, reversal.reverse(line) if is_right and i % 2 == 0 else "x y z"))
     folder = tmp_path_factory.mktemp("text")
@@ -59,7 +59,7 @@ def http_hypotheses(workdir):
 def test_a_known_quality_is_learnt_and_one_number_is_given_by_every_way(workdir, answered, caplog):
     """The words multiply to P(translation) of --mode=score."""
     learnt = json.loads((workdir / confidence.NAME).read_text())
-    assert (learnt["lines"], sum(x[2] for x in learnt["bins"])) == (200, 200)
+    assert (learnt["lines"], sum(x[2] for x in learnt["bins"])) == (600, 600)
     assert learnt["error"] < 1.5 * learnt["error_by_chance"] + 0.02
     model = transformer.load(workdir, ASKED)
     hypotheses = model.hypotheses(LINES, 4)
@@ -101,10 +101,12 @@ def test_what_is_missing_stale_or_damaged_is_told(workdir, validation, tmp_path,
             (folder / confidence.NAME).unlink()
         with pytest.raises(UserError, match=told):
             answered("translate", folder, b"", **ASKED)
-    (tmp_path / "judge").write_text("7\n" * 400)  # likes all lines
+    (tmp_path / "judge").write_text("7\n" * 1200)  # likes all lines
     judged = {**validation, "calibrate.scores": str(tmp_path / "judge"), "calibrate.quality": 5.0}
-    with pytest.raises(UserError, match=r"quality=5 must divide the lines: 400 of 400 .* is 7$"):
+    with pytest.raises(
+        UserError, match=r"quality=5 must divide the lines: 1,200 of 1,200 .* is 7$"
+    ):
         answered("calibrate", folder, b"", **judged)
     (tmp_path / "judge").write_text("7\nnan\n")
-    with pytest.raises(UserError, match=r"a number for each of the 400 .* found 1 in 2 lines"):
+    with pytest.raises(UserError, match=r"a number for each of the 1,200 .* found 1 in 2 lines"):
         answered("calibrate", folder, b"", **judged)

@@ -1,7 +1,6 @@
 """The model card of an exported folder, as a golden text."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from transformer.tools.convert import model_card
 from transformer.workdir import key_tables
 from transformer.workdir.config_files import default_config
 
-HERE = pathlib.Path(__file__).parent
 RESULT = {"set": "news", "split": "test", "step": 9, "weights": "average", "checksum": "0"}
 RESULT |= {"steps": [9], "bleu": 30.0, "loss": 1.5, "signature": "s"}
 
@@ -38,4 +36,4 @@ def test_a_reader_sees(tmp_path, name, task, step, data):
         (tmp_path / "run" / "evaluations.jsonl").write_text("\n".join([*lines, ""]))
     run = SavedModel(None, {"bias": np.zeros(1234)}, [step], step)
     text = model_card.text(config, tmp_path / "run", run, tmp_path / "mine")
-    golden.check(text, HERE / "golden" / f"{name}.txt")
+    golden.check(text, __file__, name)

@@ -1,10 +1,11 @@
-"""A page as a reader sees it, in plain text, held equal to a file beside the tests.
+"""A page as a reader sees it, in plain text, held equal to a file in golden/ beside its test.
 
 Delete a golden file, and its test writes the file anew and fails once: read the difference.
 """
 
 import html.parser
 import json
+import pathlib
 import re
 
 import pytest
@@ -17,7 +18,6 @@ STARTS = {
 ENDS = {"b": "*", "th": " ", "td": " ", "a": "]", "mark": "_", "code": "`"}
 UNREAD = {"style", "title", "svg", "option", "label", "noscript", "script"}
 SHOWN = 12  # rows of a table, or values of a plot
-# What differs from one machine or version to the next.
 
 
 class Reader(html.parser.HTMLParser):
@@ -107,12 +107,13 @@ def picture(data):
     return "\n".join(lines)
 
 
-def check(text, file, **paths):
-    """Holds a text equal to a golden file, which has the names of `paths` for them."""
-    for name, path in paths.items():
-        text = text.replace(str(path), name)
-    for pattern, name in {r"version:[\d.]+": "version:N", r"All \d+ keys": "All N keys"}.items():
-        text = re.sub(pattern, name, text)
+def check(text, test, name, **paths):
+    """Holds a text equal to golden/NAME.txt beside the file `test`: it has names for `paths`."""
+    file = pathlib.Path(test).parent / "golden" / f"{name}.txt"
+    for word, path in paths.items():
+        text = text.replace(str(path), word)
+    for pattern, word in {r"version:[\d.]+": "version:N", r"All \d+ keys": "All N keys"}.items():
+        text = re.sub(pattern, word, text)
     text = f"Delete this file, and its test writes it anew.\n\n{text}"
     if not file.exists():
         file.parent.mkdir(exist_ok=True)

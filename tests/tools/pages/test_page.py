@@ -1,7 +1,5 @@
 """A page is one file that a browser opens by itself, whatever text is in it."""
 
-import pathlib
-
 import numpy as np
 import pytest
 from tools.pages import browser, golden
@@ -48,7 +46,7 @@ def text():
 
 def test_a_reader_sees(text):
     """Every kind of part, and a text stays a text."""
-    golden.check(golden.read(text), pathlib.Path(__file__).parent / "golden" / "page.txt")
+    golden.check(golden.read(text), __file__, "page")
 
 
 def test_no_text_becomes_an_element_and_nothing_is_fetched(text):

@@ -57,9 +57,6 @@ def plain():
     return planned(data__batch_tokens=16 * 9)
 
 
-# Memory and FLOPs
-
-
 def test_the_total_is_what_the_program_asks_for(plain):
     """Arguments and temporaries; the output state aliases the donated input state."""
     found = plain["bytes_per_device"]
@@ -135,9 +132,6 @@ def test_a_training_step_takes_the_memory_that_was_planned():
     assert grown == pytest.approx(total, rel=0.25)
 
 
-# Communication
-
-
 def test_mapped_copies_send_their_gradient_once(plain):
     assert {one["kind"] for one in plain["collectives"]} == {"all-reduce"}
     assert total(plain) == pytest.approx(4 * PARAMETERS, rel=0.01)
@@ -196,9 +190,6 @@ def test_nothing_is_allocated(monkeypatch):
     assert layout.bytes_per_device(state) > 25e9
     assert len(jax.live_arrays()) == before[0]
     assert grown * 1024 < 1e9
-
-
-# The mode
 
 
 @pytest.mark.parametrize(

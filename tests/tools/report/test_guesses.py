@@ -1,6 +1,5 @@
 """What a masked language model is shown, and what the page says that it guessed."""
 
-import pathlib
 import types
 
 import numpy as np
@@ -13,7 +12,6 @@ from transformer.tasks import vocabularies
 from transformer.tools.pages import page
 from transformer.tools.report import guesses
 
-HERE = pathlib.Path(__file__).parent
 TEXTS = ["a b c d e f g h a b c d e f g h a b c d", "c d"]
 
 
@@ -32,7 +30,7 @@ def test_each_hidden_piece_is_beside_the_likeliest(tmp_path):
 
     model = types.SimpleNamespace(apply=apply)
     section = guesses.section(insides.inside(run, model, {}, [{"input": text} for text in TEXTS]))
-    golden.check(golden.read(page.html("", [section])), HERE / "golden" / "guesses.txt")
+    golden.check(golden.read(page.html("", [section])), __file__, "guesses")
     for (ids, masked), shown in zip(seen, section.parts[1::2], strict=True):
         hidden = [i + 1 for i, word in enumerate(shown.split()) if word == "____"]
         assert masked.tolist() == np.flatnonzero(ids == texts.MASK).tolist() == hidden

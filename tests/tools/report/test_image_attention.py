@@ -1,13 +1,12 @@
 """Attention over images: whose attention it is, and over which pixels."""
 
 import base64
-import io
 import re
 
 import numpy as np
 import pytest
+from families.images.miniature_images import decoded
 from helpers import tiny
-from PIL import Image
 from tools.pages import browser
 from tools.report import insides, photographs
 
@@ -47,7 +46,7 @@ def test_the_attention_is_of_what_is_classified(runs, pooling):
     assert len(section.parts[2].table.rows) == 2 * 2  # layers and heads
     titles = re.findall(r"<figcaption>(.*?)</figcaption>", section.parts[1].html)
     urls = re.findall(r'src="data:image/png;base64,(.*?)"', section.parts[1].html)
-    images = [np.asarray(Image.open(io.BytesIO(base64.b64decode(url)))) for url in urls]
+    images = [decoded(base64.b64decode(url)) for url in urls]
     assert len(images) == len(titles) == len(shares) == 6
     sown = attention_weights.batch_weights(
         loaded.params, {"images": pixels[..., None]}, model=loaded.model

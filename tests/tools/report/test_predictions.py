@@ -1,12 +1,10 @@
 """Predictions: the images of the surest errors; a golden page has the matrix and its text."""
 
 import base64
-import io
 
 import numpy as np
 import pytest
-from families.images.miniature_images import write_idx
-from PIL import Image
+from families.images.miniature_images import decoded, write_idx
 from tools.pages import workdirs
 from tools.report import photographs
 
@@ -28,7 +26,7 @@ def test_the_gallery_begins_with_the_surest_error(tmp_path):
     *_, gallery, table = predictions.section(run).parts
     surest = max(i for i in range(30) if labels[i] != 1)
     url = gallery.html.partition('src="')[2].partition('"')[0]
-    shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))))
+    shown = decoded(base64.b64decode(url.partition(",")[2]))
     np.testing.assert_array_equal(shown, pixels[surest].repeat(12, axis=0).repeat(12, axis=1))
     assert table.rows[0][3].endswith(f"image {surest}")
     assert gallery.html.count("<img") == predictions.MAX_ITEMS == 20

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import pathlib
 
 import pytest
 from helpers import reversal, tiny
@@ -13,8 +12,6 @@ from transformer.errors import UserError
 from transformer.families.language_model import language_evaluator
 from transformer.tasks import translation
 from transformer.workdir import results
-
-HERE = pathlib.Path(__file__).parent
 
 
 def translated(folder):
@@ -91,7 +88,7 @@ def test_a_reader_sees(make, reported):
     text = file.read_text()
     assert len(text) < 3e6
     shown = golden.read(text, but="The beam, step by step")  # of random params
-    golden.check(shown, HERE / "golden" / f"{make.__name__}.txt", WORKDIR=file.parent)
+    golden.check(shown, __file__, make.__name__, WORKDIR=file.parent)
 
 
 @pytest.mark.usefixtures("toy_config")

@@ -8,13 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from helpers.runs import ONE_DEVICE
+from helpers.runs import ONE_DEVICE, ROOT
 from tools.sweep import sweeps
 
 import launch
 from transformer.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[3]
 ROWS = "[rows.base]\nseeds = [0, 1]\n[rows.rotary]\nmodel.positions = 'rotary'\n"
 
 
@@ -88,7 +87,7 @@ def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path, tiny_values):
         f"{text}\n[rows.base]\n[rows.rotary]\nmodel.positions='rotary'\n"
     )
     command = [sys.executable, "launch.py", "--mode=sweep", str(tmp_path / "some.toml")]
-    command += [f"--workdir={tmp_path / 'sweep'}", "--config.sweep.processes=2"]
+    command.append(f"--workdir={tmp_path / 'sweep'}")  # interrupted with one process, then two
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     first = subprocess.Popen(command, cwd=ROOT, env=ONE_DEVICE, **piped)
     metrics = tmp_path / "sweep" / "base-seed0" / "metrics.jsonl"
@@ -98,6 +97,7 @@ def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path, tiny_values):
     first.send_signal(signal.SIGINT)
     assert first.communicate()[0] == b""
     assert first.returncode == 143
+    command.append("--config.sweep.processes=2")
     done = subprocess.run(command, cwd=ROOT, env=ONE_DEVICE, text=True, check=False, **piped)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]

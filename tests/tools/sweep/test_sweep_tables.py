@@ -1,7 +1,5 @@
 """The page of a sweep as a golden text: means, deviations, differences, and what is missing."""
 
-import pathlib
-
 from tools.pages import golden
 from tools.sweep.sweeps import read
 
@@ -34,5 +32,4 @@ def test_a_reader_sees(tmp_path):
     summaries = [summary(row) for row in read(tmp_path, text)]
     shown = golden.read(page.html("some", sweep_page.sections(summaries, "bleu", "highest")))
     about = "\n".join(sweep_page.about(summaries[:2], "bleu", "highest"))
-    file = pathlib.Path(__file__).parent / "golden" / "sweep.txt"
-    golden.check(f"{shown}\n{about}", file, FOLDER=tmp_path)
+    golden.check(f"{shown}\n{about}", __file__, "sweep", FOLDER=tmp_path)

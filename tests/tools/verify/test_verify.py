@@ -15,8 +15,7 @@ from transformer.tools.verify import verify
 @pytest.mark.parametrize("damage", [flip_a_bit, pathlib.Path.unlink])
 @pytest.mark.parametrize("name", ["params/_METADATA", "checksums.json"])
 def test_verify_names_what_is_damaged(tmp_path, capsys, damage, name):
-    copy = tmp_path / "copy"
-    shutil.copytree(shared.made_once("three_steps", save_three_steps), copy)
+    copy = shutil.copytree(shared.made_once("three_steps", save_three_steps), tmp_path / "copy")
     verify.verify(None, copy)
     whole = json.loads(capsys.readouterr().out)
     names = ("checkpoints/2", "checkpoints/3", "params/1", "params/2", "params/3", "best/2")
