@@ -2,14 +2,17 @@
 
 The device is the accelerator, or the CPU where there is none. Two libraries multiply: XLA, and
 PyTorch, or NumPy where PyTorch is not installed. The matrices are square, or have the shapes of a
-model's products with weights. Each library takes turns with the
-engines, in a process of its own. The ceiling is the rate of the faster library. An engine's share
-is its own FLOPs a second over the ceiling.
+model's products with weights. Each library takes turns with the engines, in a process of its own.
+The ceiling is the rate of the faster library on the device. An engine's share is its own FLOPs a
+second over the ceiling. float32 products have the precision that is JAX's default: TF32 on NVIDIA's
+GPUs, bfloat16 on TPUs. On a GPU, PyTorch's rate at products of less than about 10 µs is that of
+their dispatch.
 
 Another engine's Python may import this: it needs nothing of ours.
 """
 
 import collections
+import functools
 import os
 import platform
 import re
@@ -22,7 +25,7 @@ from benchmarks import yardstick
 LIBRARIES = ("ceiling-xla", "ceiling-peers")
 DTYPES = ("float32", "bfloat16")
 SIDE, ACCELERATORS_SIDE = 2048, 8192
-CALLS = 20  # dispatched by one run on an accelerator, whose products are short
+CALLS = 20  # products of a timed run on an accelerator, where one is too short to time
 Products = collections.Counter  # {(N, K, M): how many products [N, K] x [K, M]}
 
 
@@ -74,7 +77,10 @@ def flops(products: Products) -> int:
 
 
 def rates(library: str, products: Products) -> dict:
-    """A turn of one of LIBRARIES: its name, and {dtype: (GFLOP/s of SQUARE, of `products`)}."""
+    """A turn of one of LIBRARIES: its name, its device and its rates.
+
+    These are {dtype: (GFLOP/s of a square product of `side`, of `products`)}.
+    """
     name, device, multiply = xla() if library == "ceiling-xla" else torch_or_numpy()
     on_cpu = device == cpu()
     side, calls = (SIDE, 1) if on_cpu else (ACCELERATORS_SIDE, CALLS)
@@ -86,7 +92,7 @@ def rates(library: str, products: Products) -> dict:
 
 
 def rate(multiply: Callable, dtype: str, products: Products, calls: int) -> float:
-    """GFLOP/s of all products, each by the median of its time; a run has `calls` of one."""
+    """GFLOP/s of all products, each by the median of its time; a run multiplies `calls` times."""
     seconds = 0.0
     for shape, count in products.items():
         run = multiply(dtype, *shape)
@@ -96,25 +102,30 @@ def rate(multiply: Callable, dtype: str, products: Products, calls: int) -> floa
 
 
 def xla() -> tuple[str, str, Callable]:
-    """XLA's name, its device, and (dtype, N, K, M) -> (calls) -> products, summed in float32."""
+    """XLA's name, its device, and (dtype, N, K, M) -> (calls) -> products."""
     import jax
     import jax.numpy as jnp
 
-    product = jax.jit(lambda x, y: jnp.matmul(x, y, preferred_element_type=jnp.float32))
     device = jax.devices()[0]
+    on_cpu = device.platform == "cpu"
+
+    @functools.partial(jax.jit, static_argnums=2)
+    def products(x: jax.Array, y: jax.Array, calls: int) -> jax.Array:
+        # On a CPU sums stay in float32, on an accelerator they are written in the type of x, as by
+        # the model.
+        to = jnp.float32 if on_cpu else x.dtype
+        multiply = lambda x: (x, jnp.matmul(x, y, preferred_element_type=to))
+        # One number of each product enters the next one. XLA would otherwise multiply only once.
+        again = lambda _, xz: multiply(xz[0].at[0, 0].set(xz[1][0, 0].astype(x.dtype)))
+        return jax.lax.fori_loop(1, calls, again, multiply(x))[1]
 
     def multiply(dtype: str, N: int, K: int, M: int) -> Callable:
         x = jax.random.normal(jax.random.key(0), (N, K)).astype(dtype)
         y = jax.random.normal(jax.random.key(1), (K, M)).astype(dtype)
 
-        def run(calls: int) -> None:
-            for _ in range(calls):
-                result = product(x, y)
-            jax.block_until_ready(result)
+        return lambda calls: jax.block_until_ready(products(x, y, calls))
 
-        return run
-
-    return "XLA", cpu() if device.platform == "cpu" else device.device_kind, multiply
+    return "XLA", cpu() if on_cpu else device.device_kind, multiply
 
 
 def torch_or_numpy() -> tuple[str, str, Callable]:
@@ -124,6 +135,7 @@ def torch_or_numpy() -> tuple[str, str, Callable]:
     except ImportError:
         return "NumPy", cpu(), multiply_by_numpy
     has_cuda = torch.cuda.is_available()
+    torch.backends.cuda.matmul.allow_tf32 = True  # as JAX by default
     options = {"device": "cuda" if has_cuda else "cpu"}
 
     def multiply(dtype: str, N: int, K: int, M: int) -> Callable:
@@ -153,20 +165,26 @@ SHARES = "share of square | of the model's products"
 
 
 def report(turns: Mapping[str, Sequence[dict]]) -> dict[str, list[float]]:
-    """Prints the device and its rates, {library: its turns}; returns {dtype: its two ceilings}."""
+    """Prints the rates, {library: its turns}, and their device; returns {dtype: two ceilings}.
+
+    On an accelerator a library that has only the CPU is left out.
+    """
+    devices = {of_library[0]["device"] for of_library in turns.values()}
+    accelerators = devices - {cpu()}
+    print(", ".join(accelerators or {cpu()}))
     if turns:
-        first = next(iter(turns.values()))[0]
-        side = f"{first['side']:,}"
-        print(first["device"])
-        print(f"GFLOP/s of {side} x {side} | of the model's products | dtype | library")
-    else:
-        print(cpu())
+        print("GFLOP/s of a square | of the model's products | side | dtype | library")
     ceilings = {}
     for of_library in turns.values():
+        if accelerators and of_library[0]["device"] == cpu():
+            continue
         for dtype in of_library[0]["rates"]:
             pairs = zip(*(turn["rates"][dtype] for turn in of_library), strict=True)
             square, model = map(statistics.median, pairs)
-            print(f"{square:22,.0f} {model:25,.0f}   {dtype:8}  {of_library[0]['name']}")
+            print(
+                f"{square:19,.0f} {model:25,.0f} {of_library[0]['side']:6,}   {dtype:8}  "
+                f"{of_library[0]['name']}"
+            )
             best = ceilings.get(dtype, [0.0, 0.0])
             ceilings[dtype] = [max(best[0], square), max(best[1], model)]
     return ceilings

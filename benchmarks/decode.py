@@ -162,7 +162,7 @@ def theirs(arguments: argparse.Namespace, dtype: str, division: str) -> tuple[Ca
     workers, threads = map(int, division.split("x"))
     engine = ctranslate2.Translator(
         str(arguments.folder),
-        device="cpu",
+        device="auto",
         compute_type=dtype,
         inter_threads=workers,
         intra_threads=threads,

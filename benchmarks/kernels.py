@@ -3,8 +3,9 @@
     python launch.py --mode=profile --config=configs/wmt_base.py --workdir=runs/profile
     python -m benchmarks.kernels runs/profile --steps=3
 
-Of an accelerator these are what its streams or cores ran, of a CPU what XLA's threads ran, where a
-loop's time has that of its kernels in it.
+Of an accelerator these are what its streams or cores ran, of a CPU what XLA's threads ran. Times
+are summed over devices, streams and threads. On CPUs and TPUs a loop's time includes that of its
+kernels, which are listed as well.
 """
 
 import argparse
@@ -29,11 +30,11 @@ def main() -> None:
         parser.error(f"no profile/**/{TRACE} in {arguments.workdir}")
     with gzip.open(files[-1]) as file:  # the folders' names are times
         events = json.load(file)
-    report(kernels(events if isinstance(events, list) else events["traceEvents"]), arguments)
+    report(kernels(events["traceEvents"]), arguments)
 
 
 def kernels(events: Iterable[dict]) -> dict[str, list[float]]:
-    """Returns {kernel: its durations in ms}. A name without its number is one kernel."""
+    """Returns {kernel: its durations in ms}; names that differ by a last number are one kernel."""
     named = [event for event in events if event.get("ph") == "M"]
     names = {kind: {} for kind in ("process_name", "thread_name")}
     for event in named:
@@ -41,12 +42,14 @@ def kernels(events: Iterable[dict]) -> dict[str, list[float]]:
             # A process has one name, a thread belongs to a process.
             names[event["name"]][event["pid"], event.get("tid", 0)] = event["args"]["name"]
     processes = {pid: name for (pid, _), name in names["process_name"].items()}
+    if any(name.startswith("/device:") for name in processes.values()):
+        processes = {pid: name for pid, name in processes.items() if name.startswith("/device:")}
     durations = collections.defaultdict(list)
     for event in events:
-        if event.get("ph") == "X":
+        if event.get("ph") == "X" and event["pid"] in processes:
             thread = names["thread_name"].get((event["pid"], event["tid"]), "")
-            if is_kernel(processes.get(event["pid"], ""), thread, event["name"]):
-                name = re.sub(r"[.\d]+$", "", event["name"])
+            if is_kernel(processes[event["pid"]], thread, event["name"]):
+                name = re.sub(r"([._]\d+)+$", "", event["name"])
                 durations[name].append(event["dur"] / 1e3)
     return durations
 

@@ -8,15 +8,19 @@ The paper's batch, on a GPU:
     python -m benchmarks.train_step --model base --batch 195 --length 128 --updates 5 \
         --engines this-bfloat16,this-bfloat16-cudnn,torch-compile-bfloat16
 
-A step is forward, backward and Adam, with label smoothing 0.1 and the paper's dropout of 0.1 (of
+A step is forward, backward and Adam, with label smoothing 0.1 and base's dropout of 0.1 (of
 sub-layers' outputs and embeddings, not of weights of attention), of random ids that fill every
 position. The engines take turns, each in a process of its own; medians are printed. --peers names
-a Python that has PyTorch, if this one has not. All of them run with an allocator that gives nothing
-back to the system and asks for huge pages, as launch.py does; --memory=default leaves it as it is.
-On an accelerator, --updates are dispatched before the last one is waited for, as in training;
-memory is the device's. FLOPs are by the formula in docs/performance.md. Their rate is also given as
-shares of the ceiling, the rate of matrix products alone (benchmarks/ceiling.py). The peers'
-bfloat16 is autocast.
+a Python that has PyTorch, if this one has not; with --peers "" only this code runs. All of them run
+with an allocator that gives nothing back to the system and asks for huge pages, as launch.py does;
+--memory=default leaves it as it is. The peers' bfloat16 is autocast.
+
+Of accelerators one is used. --updates are dispatched before the last one is waited for, as in
+training. Memory is the device's peak, with what compiling takes. float32 products are TF32 on
+NVIDIA's GPUs and bfloat16 on TPUs, as is JAX's default.
+
+FLOPs are by the formula in docs/performance.md. Their rate is also given as shares of the ceiling,
+the rate of matrix products alone (benchmarks/ceiling.py).
 """
 
 import argparse
@@ -43,7 +47,7 @@ def main() -> None:
     parser.add_argument("--model", choices=yardstick.SIZES, default="small")
     parser.add_argument("--batch", type=int, default=0, help="pairs; 0: the model's own")
     parser.add_argument("--length", type=int, default=0, help="ids a side; 0: the model's own")
-    parser.add_argument("--updates", type=int, default=1, help="dispatched at once")
+    parser.add_argument("--updates", type=int, default=1, help="dispatched before a wait")
     parser.add_argument("--engines", default=",".join((*OURS[:2], *THEIRS[:2], *THEIRS[-2:])))
     parser.add_argument("--memory", choices=("kept", "default"), default="kept")
     parser.add_argument("--peers", default=sys.executable)
@@ -66,6 +70,7 @@ def report(arguments: argparse.Namespace) -> None:
         name: arguments.peers if name in of_peers else sys.executable
         for name in (*ceiling.LIBRARIES, *names)
     }
+    pythons = {name: python for name, python in pythons.items() if python}
     kept = arguments.memory == "kept"
     taken = yardstick.take_turns(
         "benchmarks.train_step", pythons, arguments.turns, kept_memory=kept
@@ -74,7 +79,8 @@ def report(arguments: argparse.Namespace) -> None:
     tokens = sizes["B"] * sizes["T"]
     _, model = yardstick.transformer(arguments.model, "float32")
     flops = model.flops(sizes["B"], sizes["T"])  # and as many source positions
-    ceilings = ceiling.report({name: taken.pop(name) for name in ceiling.LIBRARIES})
+    libraries = [name for name in ceiling.LIBRARIES if name in taken]
+    ceilings = ceiling.report({name: taken.pop(name) for name in libraries})
     print(
         f"target tokens/s | GFLOP/s | {ceiling.SHARES} | ms a step | first step, s | memory, GB | "
         "engine"
@@ -131,14 +137,14 @@ def device_memory(engine: str) -> float:
 
 
 def ours(arguments: argparse.Namespace, kind: str, sizes: dict[str, int]) -> Callable[..., float]:
-    """A function that makes as many updates as it is told, and gives the last loss."""
+    """A function that makes some updates, by default one, and gives the last loss."""
     from transformer.runtime import startup
 
     startup.set_compilation_cache(arguments.cache)
     dtype, _, kernels = kind.partition("-")
     config, model = yardstick.transformer(arguments.model, dtype)
     config.kernels = kernels or config.kernels
-    return yardstick.training_step(config, model, sizes)
+    return yardstick.training_step(config, model, sizes, num_devices=1)
 
 
 def theirs(name: str, sizes: dict[str, int]) -> Callable[..., float]:
@@ -149,6 +155,7 @@ def theirs(name: str, sizes: dict[str, int]) -> Callable[..., float]:
     V, B, S, T = (sizes[letter] for letter in "VBST")
     torch.manual_seed(0)
     torch.set_default_device(device := "cuda" if torch.cuda.is_available() else "cpu")
+    torch.backends.cuda.matmul.allow_tf32 = True  # as JAX by default
     source, targets = (torch.randint(4, V, (B, n)) for n in (S, T))
     shifted = targets.roll(1)
     model, call = marian(sizes) if kind == "marian" else torch_transformer(sizes)

@@ -32,8 +32,10 @@ def transformer(size: str, dtype: str, dropout_rate: float = 0.1, **changes: int
     return config, model_fields.build(config.architecture, config.model.to_dict(), **vocabulary)
 
 
-def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable[..., float]:
-    """Returns `updates` on random ids.
+def training_step(
+    config: Any, model: Any, sizes: Mapping[str, int], num_devices: int = 0
+) -> Callable[..., float]:
+    """Returns a function that makes updates, see `updates`, on random ids.
 
     Ids [B, S] and [B, T] are below V. No position is padding.
     """
@@ -49,13 +51,16 @@ def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable
         inputs[f"{side}_positions"] = np.tile(np.arange(n, dtype=np.int32), (B, 1))
         inputs[f"{side}_segments"] = np.ones((B, n), np.int32)
     batch = {"inputs": inputs, "targets": targets, "weights": np.ones((B, T), np.float32)}
-    return updates(config, model, translation, batch)
+    return updates(config, model, translation, batch, num_devices)
 
 
-def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[..., float]:
+def updates(
+    config: Any, model: Any, task: Any, batch: dict, num_devices: int = 0
+) -> Callable[..., float]:
     """Returns a function that makes `count` updates on a task's batch, and returns the last loss.
 
-    As in training, an update is dispatched while the device computes those before it.
+    The batch stays on the devices, all of them by default. On accelerators an update is dispatched
+    while they compute those before it, as in training.
     """
     import functools
     import gc
@@ -76,17 +81,19 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[..., fl
     gc.set_threshold(startup.NEW_OBJECTS)
     optimizer, train_step = make_step(config, task.loss(config, model))
     init = functools.partial(init_params, model, task.example(config, 1))
-    layout = make_layout(config.parallel.strategy)
+    layout = make_layout(config.parallel.strategy, num_devices=num_devices)
     state = restore_or_init(init, optimizer, 0, None, layout)
     compiled = compile_step(train_step, layout, state)
 
     def rows(start: int, stop: int) -> dict:
         return jax.tree.map(lambda x: x[start:stop], batch)
 
+    placed = shard_batch(rows, len(batch["targets"]), layout)
+
     def step(count: int = 1) -> float:
         nonlocal state
         for _ in range(count):
-            state, sums = compiled(state, shard_batch(rows, len(batch["targets"]), layout))
+            state, sums = compiled(state, placed)
         jax.block_until_ready(state)
         return float(sums["loss"])
 
@@ -103,7 +110,9 @@ def take_turn(
     """Runs an engine's turn in a process of its own, and returns the JSON of its last line."""
     command = [python, "-m", module, *sys.argv[1:], f"--engine={engine}", *options]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
-    return json.loads(done.stdout.splitlines()[-1])
+    line = done.stdout.splitlines()[-1]
+    print(f"{engine}: {line.decode()}", file=sys.stderr, flush=True)
+    return json.loads(line)
 
 
 def take_turns(

@@ -16,7 +16,7 @@ import tokenize
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LIMITS = {"core": 6_050, "families": 5_241, "tools": 6_642, "tests": 26_755, "words": 37_600}
+LIMITS = {"core": 6_050, "families": 5_241, "tools": 6_642, "tests": 26_760, "words": 37_600}
 OF_A_FOLDER = {"families": 700, "tools": 1_000}
 BLANK = (
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),

@@ -37,10 +37,10 @@ def case_of(part):
 
 @functools.cache
 def logits_and_gradients(part):
-    """Returns the logits, and the gradient of their squares by each param, but of a mixer."""
+    """Returns the logits, and the gradient of their squares by each param; None for a mixer."""
     case, inputs, is_word = case_of(part)
     if part.startswith("mixer/"):
-        return case.logits(inputs), {}
+        return case.logits(inputs), None
 
     def squares(params):
         logits = case.model.apply({"params": params}, **inputs, train=False)

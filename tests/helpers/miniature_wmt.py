@@ -69,7 +69,7 @@ def tar(members):
 
 
 def place(url, folder, content):
-    """Writes an archive, tarred, where TFDS looks for the one that it would download from a URL."""
+    """Puts a tar archive where TFDS would store its download of `url`."""
     name = os.path.basename(url)
     path = folder / resource.get_dl_fname(url, checksums.get_all_url_infos()[url].checksum)
     folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,8 @@ from helpers.mixer import Mixer
 from transformer.distributed.layout import make_layout, state_shardings
 from transformer.training.update import micro_batches
 
-MODEL = Mixer(tiny.VOCABULARY, tiny.VOCABULARY, width=8)
+MIXER = Mixer(tiny.VOCABULARY, tiny.VOCABULARY, width=8)
+TRANSFORMER = tiny.model(num_layers=1)  # whose loss makes logits in blocks
 LAYOUTS = [("pmap", 1), ("pmap", 2), ("jit", 2)]
 
 
@@ -33,11 +34,11 @@ def test_micro_batches_take_every_row_once_and_from_every_device():
 
 
 @functools.cache
-def stepper(strategy, num_devices, clip_norm, accumulate, **schedule):
+def stepper(strategy, num_devices, clip_norm, accumulate, model=MIXER, **schedule):
     """Returns (train_step, first state) of a tiny model."""
     adam, layout = tiny.adam(clip_norm, **schedule), make_layout(strategy, num_devices=num_devices)
-    state = tiny.first_state(layout, MODEL, batch(0)["inputs"], adam)
-    compiled = tiny.train_step(layout, state, MODEL, adam, accumulate, **schedule)
+    state = tiny.first_state(layout, model, batch(0)["inputs"], adam)
+    compiled = tiny.train_step(layout, state, model, adam, accumulate, **schedule)
     step = lambda state, rows: compiled(state, tiny.place(rows, layout))
     # New arrays at each call, because the step donates them.
     shardings = state_shardings(state, layout)
@@ -58,12 +59,12 @@ def test_the_first_update_is_step_1():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS, ids=str)
-@pytest.mark.parametrize(("clip_norm", "accumulate"), [(0.0, 1), (0.5, 2)])
+@pytest.mark.parametrize("options", [(0.0, 1, MIXER), (0.5, 2, TRANSFORMER)], ids=["", "clipped"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_no_non_finite_update_enters_the_state(strategy, num_devices, clip_norm, accumulate, value):
+def test_no_non_finite_update_enters_the_state(strategy, num_devices, options, value):
     """The run equals one whose updates are skipped at these steps: batches advance, the schedule
     does not."""
-    step, start = stepper(strategy, num_devices, clip_norm, accumulate)
+    step, start = stepper(strategy, num_devices, *options)
     state, expected = start(), start()
     bad, skipped = {2, 4, 5}, []
     for t in range(7):
@@ -77,6 +78,8 @@ def test_no_non_finite_update_enters_the_state(strategy, num_devices, clip_norm,
             expected = expected._replace(step=expected.step + 1, skipped=expected.skipped + 1)
         else:
             expected, _ = step(expected, rows)
+            rate = tiny.LEARNING_RATE(t + 1 - skipped[-1])
+            assert float(sums["learning_rate"]) == pytest.approx(float(rate))
         tiny.assert_same_bits(state, expected)
     assert skipped == [0, 0, 1, 1, 2, 3, 3]
     assert int(state.step) == 7

@@ -85,14 +85,15 @@ def init_params(model: nn.Module, example: dict, rng: jax.Array) -> Tree:
 
     The model is traced with the shapes of an example's inputs.
     """
+    inputs = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), example["inputs"])
     init = lambda rng, inputs: model.init(rng, **inputs, train=False)["params"]
-    traced, shapes = jax.make_jaxpr(init, return_shape=True)(rng, example["inputs"])
+    traced, shapes = jax.make_jaxpr(init, return_shape=True)(rng, inputs)
     # Dead code elimination leaves only the initialisers. They run one by one, and share a program
     # per shape, because compiling all as one program takes twice as long.
     is_wanted = [True] * len(traced.jaxpr.outvars)
     initialisers, is_used = partial_eval.dce_jaxpr(traced.jaxpr, is_wanted)
     if any(is_used[1:]):  # a param depends on the inputs (an error), or an effect such as a print
-        return model.lazy_init(rng, **example["inputs"], train=False, mutable="params")["params"]
+        return model.lazy_init(rng, **inputs, train=False, mutable="params")["params"]
     params = jax.core.eval_jaxpr(initialisers, traced.consts, *[rng] * is_used[0])
     return jax.tree.unflatten(jax.tree.structure(shapes), params)
 
@@ -100,5 +101,4 @@ def init_params(model: nn.Module, example: dict, rng: jax.Array) -> Tree:
 def abstract_params(model: nn.Module, example: dict) -> Tree:
     """Returns a model's params as jax.ShapeDtypeStruct, without allocating them."""
     # The key is made inside, because outside a program would be compiled for it.
-    init = lambda inputs: model.init(jax.random.key(0), **inputs, train=False)["params"]
-    return jax.eval_shape(init, example["inputs"])
+    return jax.eval_shape(lambda: init_params(model, example, jax.random.key(0)))

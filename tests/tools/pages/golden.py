@@ -108,7 +108,7 @@ def picture(data):
 
 
 def check(text, test, name, **paths):
-    """Holds a text equal to golden/NAME.txt beside the file `test`: it has names for `paths`."""
+    """Holds a text equal to golden/NAME.txt beside the file `test`; names replace `paths`."""
     file = pathlib.Path(test).parent / "golden" / f"{name}.txt"
     for word, path in paths.items():
         text = text.replace(str(path), word)
