@@ -1,7 +1,7 @@
 """The kernels of a trace that take most time.
 
     python launch.py --mode=profile --config=configs/wmt_base.py --workdir=runs/profile
-    python -m benchmarks.kernels runs/profile --steps=3
+    python -m benchmarks.kernels runs/profile --steps=3    # or a --trace of benchmarks.train_step
 
 Of an accelerator these are what its streams or cores ran, of a CPU what XLA's threads ran. Times
 are summed over devices, streams and threads. On CPUs and TPUs a loop's time includes that of its
@@ -60,7 +60,8 @@ def is_kernel(process: str, thread: str, name: str) -> bool:
         return "Stream" in thread
     if "/device:TPU" in process:
         return thread == "XLA Ops"
-    return thread.startswith("tf_XLA") and "::" not in name  # ThunkExecutor::Execute runs kernels
+    # ThunkExecutor::Execute runs kernels, and "end: X" marks where X ended.
+    return thread.startswith("tf_XLA") and not re.search("::|^end: ", name)
 
 
 def report(durations: dict[str, list[float]], arguments: argparse.Namespace) -> None:

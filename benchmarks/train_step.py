@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--cache", default="", help="a folder for our compiled programs")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0, help="a turn's")
+    parser.add_argument("--trace", default="", help="a folder for three updates of this code")
     parser.add_argument("--engine", help="one engine's turn (for the program itself)")
     arguments = parser.parse_args()
     if arguments.engine:
@@ -114,6 +115,11 @@ def turn(arguments: argparse.Namespace) -> None:
     updates = arguments.updates
     times = yardstick.timed(lambda: step(updates), least=5, seconds=arguments.seconds)
     seconds = statistics.median(times) / updates
+    if arguments.trace and name in OURS:
+        import jax
+
+        with jax.profiler.trace(f"{arguments.trace}/profile", create_perfetto_trace=True):
+            step(3)
     memory = device_memory(name) or yardstick.peak_memory(resource.getrusage(resource.RUSAGE_SELF))
     print(json.dumps({"seconds": seconds, "first": first, "memory": memory}))
 
