@@ -122,7 +122,6 @@ def xla() -> tuple[str, str, Callable]:
     def multiply(dtype: str, N: int, K: int, M: int) -> Callable:
         x = jax.random.normal(jax.random.key(0), (N, K)).astype(dtype)
         y = jax.random.normal(jax.random.key(1), (K, M)).astype(dtype)
-
         return lambda calls: jax.block_until_ready(products(x, y, calls))
 
     return "XLA", cpu() if on_cpu else device.device_kind, multiply

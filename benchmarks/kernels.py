@@ -35,19 +35,18 @@ def main() -> None:
 
 def kernels(events: Iterable[dict]) -> dict[str, list[float]]:
     """Returns {kernel: its durations in ms}; names that differ by a last number are one kernel."""
-    named = [event for event in events if event.get("ph") == "M"]
-    names = {kind: {} for kind in ("process_name", "thread_name")}
-    for event in named:
-        if event["name"] in names:
-            # A process has one name, a thread belongs to a process.
-            names[event["name"]][event["pid"], event.get("tid", 0)] = event["args"]["name"]
-    processes = {pid: name for (pid, _), name in names["process_name"].items()}
+    processes, threads = {}, {}
+    for event in events:
+        if event.get("name") == "process_name":
+            processes[event["pid"]] = event["args"]["name"]
+        elif event.get("name") == "thread_name":
+            threads[event["pid"], event["tid"]] = event["args"]["name"]
     if any(name.startswith("/device:") for name in processes.values()):
         processes = {pid: name for pid, name in processes.items() if name.startswith("/device:")}
     durations = collections.defaultdict(list)
     for event in events:
         if event.get("ph") == "X" and event["pid"] in processes:
-            thread = names["thread_name"].get((event["pid"], event["tid"]), "")
+            thread = threads.get((event["pid"], event["tid"]), "")
             if is_kernel(processes[event["pid"]], thread, event["name"]):
                 name = re.sub(r"([._]\d+)+$", "", event["name"])
                 durations[name].append(event["dur"] / 1e3)

@@ -36,7 +36,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what tests start does not
 startup.schedule_for_memory()  # as launch.py: programs are kept by XLA_FLAGS, too
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # a traceback an operation slows tracing
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"  # recording tracebacks slows tracing
 gc.set_threshold(startup.NEW_OBJECTS)  # as launch.py: tracing makes many objects; a tenth less time
 
 import jax  # noqa: E402 (it reads the environment set above)

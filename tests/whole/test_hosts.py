@@ -79,7 +79,8 @@ def start(tmp_path_factory, data_dir):
         command += [f"--config={ROOT}/configs/parallel_text.py"] if mode == "train" else []
         devices = f"device_count={2 if count > 1 else 1}"
         flags = os.environ["XLA_FLAGS"].replace("device_count=8", devices)
-        env = {**os.environ, "XLA_FLAGS": flags, "MALLOC_ARENA_MAX": "2"}  # no second start
+        # Where an allocator's setting is given, launch.py does not restart with its own.
+        env = {**os.environ, "XLA_FLAGS": flags, "MALLOC_ARENA_MAX": "2"}
         run = Run([], workdir)
         for i in range(count):
             own = {"data.data_dir": data_dirs[i] if data_dirs else data_dir}

@@ -87,9 +87,8 @@ def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path, tiny_values):
         f"{text}\n[rows.base]\n[rows.rotary]\nmodel.positions='rotary'\n"
     )
     command = [sys.executable, "launch.py", "--mode=sweep", str(tmp_path / "some.toml")]
-    command.append(
-        f"--workdir={tmp_path / 'sweep'}"
-    )  # interrupted with one process; resumed with two
+    # Interrupted with one process, resumed with two.
+    command.append(f"--workdir={tmp_path / 'sweep'}")
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     first = subprocess.Popen(command, cwd=ROOT, env=ONE_DEVICE, **piped)
     metrics = tmp_path / "sweep" / "base-seed0" / "metrics.jsonl"
