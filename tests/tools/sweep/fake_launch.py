@@ -52,12 +52,9 @@ def compare(workdirs):
     if "seed1" in workdirs[1].name:
         print("launch.py: they are of different sets", file=sys.stderr)
         sys.exit(2)
-    results = [
-        json.loads(x.joinpath("metrics.jsonl").read_text().split("\n")[-2]) for x in workdirs
-    ]
-    scores = [
-        {"chrf": {"value": 1.0, "p": 0.5}, "bleu": {"value": x["bleu"], "p": 0.04}} for x in results
-    ]
+    results = [(x / "metrics.jsonl").read_text().splitlines()[-1] for x in workdirs]
+    bleu = [{"value": json.loads(x)["bleu"], "p": 0.04} for x in results]
+    scores = [{"chrf": {"value": 1.0, "p": 0.5}, "bleu": x} for x in bleu]
     tests = {"chrf": "paired", "bleu": "paired bootstrap"}
     print(json.dumps({"tests": tests, "runs": [{"scores": x} for x in scores]}))
 

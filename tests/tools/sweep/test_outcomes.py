@@ -1,6 +1,7 @@
 """What a run has left, and whether it is that of the config of today; p-values of rows."""
 
 import json
+import math
 
 import pytest
 from tools.pages import workdirs
@@ -33,8 +34,9 @@ def test_a_finished_run(finished):
     outcome = outcomes.read(finished, "")
     assert (outcome.parameters, outcome.steps, outcome.seconds) == (1234567, 200, 20.0)
     assert outcome.scores == {"bleu": 9.0, "loss": 1.0}
-    failed = outcomes.read(finished, "out of memory")
-    assert (failed.failure, failed.scores, failed.steps) == ("out of memory", {}, 0)
+    assert outcomes.read(finished, "out of memory") == outcomes.Outcome(finished, "out of memory")
+    (finished.workdir / "metrics.jsonl").write_text("")  # it was shorter than train.log_every
+    assert math.isnan(outcomes.read(finished, "").seconds)
 
 
 def test_a_run_without_its_last_line_is_unfinished(finished):

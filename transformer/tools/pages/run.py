@@ -1,9 +1,11 @@
 """Reads the logs and results of a finished or unfinished run from its workdir."""
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.checkpoints import store
@@ -165,17 +167,18 @@ def _lines(file: Path) -> list[str]:
 
 
 def trained_for(run: Run) -> tuple[int, float]:
-    """Returns the number of steps that a run has logged, and their seconds without validations."""
+    """Returns the number of steps that a run has logged, and their seconds without validations.
+
+    The seconds are NaN for a run without a line of training, shorter than `train.log_every`.
+    """
     lines = run.logged("train")
     # The last steps may only be in a validation line.
     last = max((line["step"] for line in [*lines, *run.logged("validation")]), default=0)
     # step_seconds is the mean since the previous line: lines of steps 100 and 250 stand for 100 and
-    # 150 steps, the last line also for those up to `last`. Without lines there is nothing to add.
+    # 150 steps, the last line also for those up to `last`.
     ends = [0, *(line["step"] for line in lines[:-1]), last]
-    seconds = 0.0
-    for line, before, step in zip(lines, ends, ends[1:], strict=False):
-        seconds += (step - before) * line.get("step_seconds", 0.0)
-    return last, seconds
+    times = [line.get("step_seconds", 0.0) for line in lines]
+    return last, float(np.diff(ends) @ times) if lines else math.nan
 
 
 def num_parameters(run: Run) -> int:

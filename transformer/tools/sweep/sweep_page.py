@@ -91,7 +91,8 @@ def score_table(summaries: Sequence[Summary], best_by: str) -> Table:
         finished = summary.finished()
         parameters = [f"{x.parameters:,}" for x in finished]
         steps = [f"{x.steps:,}" for x in sorted(finished, key=lambda x: x.steps)]
-        time = duration(spread([x.seconds for x in finished]).mean) if finished else "-"
+        seconds = spread([x.seconds for x in finished]).mean
+        time = "-" if math.isnan(seconds) else duration(seconds)
         row = [summary.row.name, _from_to(parameters), _from_to(steps), time]
         of_seed = {x.run.seed: x for x in summary.outcomes}
         row += [_score(of_seed.get(seed), best_by) for seed in seeds]
@@ -140,9 +141,8 @@ def values(summaries: Sequence[Summary], best_by: str, best_is: str) -> dict:
     """Returns the content of sweep.json."""
     rows = []
     for i, (row, outcomes, p) in enumerate(summaries):
-        mean, deviation = spread(summaries[i].scores(best_by))
         entry = {"row": row.name, "config": row.config, "overrides": row.overrides}
-        entry |= {"mean": mean, "deviation": deviation}
+        entry |= spread(summaries[i].scores(best_by))._asdict()
         entry |= {"difference": difference(summaries, i, best_by), "p": p._asdict() if p else None}
         rows.append(entry | {"runs": [_run_values(outcome) for outcome in outcomes]})
     return {"score": best_by, "best_is": best_is, "rows": rows}
