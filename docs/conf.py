@@ -65,7 +65,7 @@ NAVIGATION = {
         "docs/scaling",
         "docs/performance",
     ),
-    "Results": ("docs/results", "docs/table1", "docs/table3"),
+    "Results": ("docs/results", "docs/records", "docs/table1", "docs/table3"),
     "The code": (
         "docs/boxes",
         "docs/forking",
